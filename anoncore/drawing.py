@@ -36,7 +36,7 @@ _ATTEMPTS = 20, 40
 # Parts, by rank, of the numbers of a variable for which is asked what never occurs together.
 PARTS = 10
 # Two levels never occur together if fewer than k units hold both, though chance would give more with a probability of
-# 1 − e⁻⁸ if they were independent. With e⁻⁵, cells that were empty by chance told members from non-members.
+# 1 − e⁻⁸ if they were independent. With e⁻⁵, cells that were empty by chance separated members from non-members.
 NEVER = 8.0
 # A linear model carries scores, and a tree what is left, if it leaves less than this share of what leaves leave.
 _CARRIES = 0.75
@@ -210,7 +210,7 @@ class Drawing:
     def _never_together(self, one: Integers, other: Integers, variable: Variable, rows: int) -> tuple[Flags, Flags]:
         """Return (rows, b) which parts of ``one`` never occur with the states of ``variable``, and with its tenths.
 
-        What a single unit holds would tell that it took part, so that fewer than k are none.
+        What a single unit holds would reveal that it took part, so that fewer than k are none.
         """
         size = rows, max(int(other.max()), PARTS) + 1
 
@@ -348,7 +348,7 @@ class Drawing:
             states[regular] = _MISSING  # no average of so few hides the single unit
         missing = states == _MISSING
         if len(np.unique(self._units[missing])) < self.k and not missing.all():
-            # So few tell that one of them took part: they are drawn like regular numbers, or else the main spike.
+            # So few reveal that one of them took part: they are drawn like regular numbers, or else the main spike.
             states[missing] = np.bincount(states[~missing]).argmax() if not (states == _REGULAR).any() else _REGULAR
         return states.astype(np.intp), numbers[spike]
 

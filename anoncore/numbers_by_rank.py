@@ -12,7 +12,7 @@ from anoncore.microdata import Microdata, Variable, round_to
 
 
 def drawn_numbers(data: Microdata, names: Iterable[str], *, k: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Draw the numbers of a release near the source's: none tells which person it comes from.
+    """Draw the numbers of a release near the source's: none reveals which person it comes from.
 
     Parameters
     ----------

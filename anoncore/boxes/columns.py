@@ -139,7 +139,7 @@ def middles(data: Microdata, names: Sequence[str], boxes: BoxTable) -> Microdata
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReleasedBoxes:
-    """B boxes as the release tells them.
+    """B boxes as the release gives them.
 
     Parameters
     ----------

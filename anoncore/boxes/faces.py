@@ -67,7 +67,7 @@ def outer_faces(
 
 
 def beyond(known: np.ndarray, k: int, precision: float | None) -> tuple[float, float]:
-    """Return faces beyond the extreme values, which tell those no better than a box of k tells a value.
+    """Return faces beyond the extreme values, which reveal those no better than a box of k reveals a value.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The statistics that boxes are cut for: how they move with each value, and what a release tells of them."""
+"""The statistics that boxes are cut for: how they move with each value, and what a release says of them."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def record_influences(x: np.ndarray, statistics: Sequence[Wanted]) -> np.ndarray
 
 
 def reported(released: Microdata, statistics: Sequence[Wanted]) -> tuple[tuple[str, ...], dict[str, float]]:
-    """Return notes and figures on how well the released ranges tell each wanted statistic.
+    """Return notes and figures on how well the released ranges give each wanted statistic.
 
     Everything comes from the released table and the stated accuracies. Figures are half-widths in units of
     the wanted accuracy, for statistics that state one: the default is a share of the source's own spread,

@@ -277,7 +277,7 @@ def _learned(edit: LookupEdit, frame: pd.DataFrame, units: Units | None, fewest:
 def _curve(x: np.ndarray, values: np.ndarray, released: np.ndarray, function: Function | None) -> _Curve | None:
     """Return the curve on which the released entries lie, those in the order of ``x``; None where they rise and fall.
 
-    All are (E,). The values of few units are not on it, so that nothing between them tells them, but where a function
+    All are (E,). The values of few units are not on it, so that nothing between them reveals them, but where a function
     of the determinant does.
     """
     on = released & ~np.isnan(values)

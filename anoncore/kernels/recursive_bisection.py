@@ -89,7 +89,7 @@ def _refined(parts: Labels, n_parts: int, above: NDArray[np.bool_], columns: Lab
 
 
 def _above_median(x: Floats, parts: Labels, n_parts: int) -> NDArray[np.bool_]:
-    """Tell which values lie above the median of their group, column by column.
+    """Return which values lie above the median of their group, column by column.
 
     Where nothing lies above the median, because the largest value is tied, the cut goes below it. Groups are
     laid side by side, padded to the next power of 2, so that all groups of about one size sort at once.

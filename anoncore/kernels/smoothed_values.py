@@ -74,9 +74,9 @@ def without_extremes(
 
     Notes
     -----
-    An average to which one value contributes nearly everything tells it, however many others take part; and the largest
-    average moves with the largest value, so that it tells whether its holder took part. Even the sixth value moves by
-    one rank with that holder; less than chance moves it where it is not known which rank is released.
+    An average to which one value contributes nearly everything reveals it, however many others take part; and the
+    largest average moves with the largest value and so reveals whether its holder took part. Even the sixth value moves
+    by one rank with that holder; less than chance moves it where it is not known which rank is released.
 
     Source: winsorising (Hastings, Mosteller, Tukey and Winsor 1947), around a mean lest many values be one person's;
     for the loss and the attack see docs/explanation/decisions/0020-values-drawn-near-their-ranks.md.
@@ -226,7 +226,7 @@ def smoothed_values(
         Ranks averaged on either side, see `smoothed_order`; among the values that are replaced.
     k : int
         A value that at least so many records hold, and at least ``reach``, is a spike (zero, a rounded amount) and is
-        kept. Where fewer hold it, which values occur how often would tell of members by itself.
+        kept. Where fewer hold it, which values occur how often would reveal members by itself.
     rng : numpy.random.Generator, optional
         Draws how many outermost units are passed over, see `without_extremes`, and reads the averages at random places,
         see `read_near`; by default five are, and averages are read at the ranks themselves.

@@ -52,7 +52,7 @@ def synthesize(
     Notes
     -----
     Claim: given the fitted axes and distributions, records are independent draws, of expectation and covariance as the
-    table's would be if on each axis the few outermost scores were less far out. An exact variance would tell whether
+    table's would be if on each axis the few outermost scores were less far out. An exact variance would reveal whether
     someone far from all others took part.
 
     Source: Lasko & Vinterbo (2010), section V, propose synthesis in a spectral basis; the smoothed bootstrap of each

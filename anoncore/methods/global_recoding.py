@@ -250,7 +250,7 @@ class GlobalRecoding(Method):
 
 
 def _phrase(step: Recoding, number: int) -> str:
-    """Return what a step makes of a variable; how many steps there are would tell its extremes."""
+    """Return what a step makes of a variable; how many steps there are would reveal its extremes."""
     if step.width is not None:
         return "left out" if np.isinf(step.width) else f"in intervals of {step.width:g}"
     return "as one level" if len(set(step.levels.values())) == 1 else f"at step {number}"

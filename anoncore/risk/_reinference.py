@@ -155,7 +155,7 @@ def recount_by_membership(odds: Floats, area: Integers, areas: int, total: float
     area : (N,) int, 0..areas-1
     areas : int
     total : float
-        Members in all, which the release tells.
+        Members in all, which the release reveals.
 
     Returns
     -------

@@ -65,7 +65,7 @@ def box_measures(
     where the person's level is not in the set. The records in one box are equally close, so
 
     - prediction *distance* is that to the nearest box. Boxes that cover the table hold nearly everybody,
-      members and non-members: it is mostly 0 and tells little;
+      members and non-members: it is mostly 0 and shows little;
     - prediction *ambiguity*, the ratio of the first to the k-th distance, is 1 by definition for boxes of k
       records or more. What the attacker is left with is *re-identification*, 1 / size;
     - prediction *uncertainty* is the variance that the range leaves to a value.

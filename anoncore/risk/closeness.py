@@ -219,11 +219,11 @@ def closeness(
     asked = None
     if r_ is not None:
         people = Neighbours(x[queries], near.distance, other.distance, own, _places(to[:, 0], queries, len(x)))
-        theirs = units.nonmembers
-        if theirs is not None and part is not None:
-            theirs = theirs[part]
-        nonmembers, asked = _nonmembers((r_, y_, x), queries, theirs, rng)
-        units = ComparedUnits(units.members, None if theirs is None else theirs[asked])
+        nonmember_units = units.nonmembers
+        if nonmember_units is not None and part is not None:
+            nonmember_units = nonmember_units[part]
+        nonmembers, asked = _nonmembers((r_, y_, x), queries, nonmember_units, rng)
+        units = ComparedUnits(units.members, None if nonmember_units is None else nonmember_units[asked])
     same = near.n_released == len(y)
     return Closeness(
         released=near,
@@ -272,8 +272,8 @@ def _matched(
         # The reference, A − A_j, cannot grow with the release.
         return (y if len(y) <= len(x) else y[rng.choice(len(y), len(x), replace=False)]), None, None
     size = min(len(y), len(r))
-    ours, theirs = (None if len(s) == size else rng.choice(len(s), size, replace=False) for s in (y, r))
-    return y if ours is None else y[ours], r if theirs is None else r[theirs], theirs
+    of_release, of_reference = (None if len(s) == size else rng.choice(len(s), size, replace=False) for s in (y, r))
+    return y if of_release is None else y[of_release], r if of_reference is None else r[of_reference], of_reference
 
 
 def _nearest_others(x: Floats, asked: Indices, k: int, units: Indices | None) -> tuple[Floats, Indices]:

@@ -77,8 +77,8 @@ def score_coincidence_attack(
     are, in turn, the columns; the principal axes of the release; those of the original, which an attacker has to
     guess and the assessment knows; and, with at most eight columns, those that a search finds on which the scores of
     a list of people, members or not, coincide most with released ones. With fewer than 50 units per column those of
-    members and non-members together replace the original's, which then follow accidents of the members and would tell
-    them from anybody in a harmless release too. The turn that tells most is returned.
+    members and non-members together replace the original's, which then follow accidents of the members and separate
+    them from anybody in a harmless release too. The turn that separates most is returned.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def score_coincidence_attack(
 
     Notes
     -----
-    Spectral swapping without jitter permutes every score and changes none, so that one axis found tells members
+    Spectral swapping without jitter permutes every score and changes none, so that one axis found separates members
     with certainty. The search does not know who is a member, and so does not favour members by chance. A release
     without any variation has no axis: AUC 0.5. O((N + L + M)·(n² + n·log M)), the search 600 orientations of at
     most 1000 people and 4000 rows. Source: docs/explanation/risk.md.

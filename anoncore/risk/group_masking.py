@@ -1,6 +1,6 @@
 """Whether a hidden group can be found again: promises about counts per area, and attacks on them.
 
-What is hidden are the counts before and where they were largest; no statement, finding or figure here tells
+What is hidden are the counts before and where they were largest; no statement, finding or figure here reveals
 them, nor which area an attack exposes. That stands on the custodian's own page.
 """
 
@@ -149,7 +149,7 @@ class Hidden:
         return sorted({*capped, *raised})
 
     def attacks(self) -> tuple[Audit, ...]:
-        """Invert the target by the largest gain, and by the share of details, which the release tells."""
+        """Invert the target by the largest gain, and by the share of details, which the release reveals."""
         # Where no goal binds, the largest count is what there is to hide.
         attacked = self if self._bound else replace(self, goals=Goals())
         return tuple(attacked.audit(share) for share in ((None, self.share) if self.share > 0 else (None,)))
@@ -162,7 +162,7 @@ class Hidden:
         """Return positions of hidden counts that a recount finds, and knows that it finds.
 
         Found is a count that comes out within the tolerance, or first (a raised one: last) as it is, with a
-        standard error that tells the attacker so; unless sharing the group out by population tells as much.
+        standard error that reveals it; unless sharing the group out by population reveals as much.
         """
         return [i for i in self.concealed if self._is_close(recount, i) or self._is_first(recount, i)]
 

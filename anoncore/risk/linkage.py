@@ -1,4 +1,4 @@
-"""Linkage: how often a released row is traced to its person, and whether the attacker can tell when."""
+"""Linkage: how often a released row is traced to its person, and whether the attacker knows when."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _ENTRIES = 1 << 22  # distances held at a time
 
 @dataclass(frozen=True)
 class MatchSignal:
-    """How well one measure tells right matches from wrong ones, small values speaking for a right one.
+    """How well one measure separates right matches from wrong ones, small values speaking for a right one.
 
     Parameters
     ----------
     name : "distance", "ambiguity" or "uncertainty"; or "combined", of a model of the three
     auc : probability that a right match has a smaller value than a wrong one, ties counting one half; well
-        below ½ it tells as much, large values speaking for a right match
+        below ½ it separates as much, large values speaking for a right match
     lower, upper : confidence interval; 0 and 1 where all matches are right, or all wrong
     n_right, n_wrong : matches compared
     baseline : the AUC of guessing
@@ -64,13 +64,13 @@ class Linkage:
         in: the rate if everybody's group were found, and the most that groups allow
     among_nonmembers : the rate if all other rows were records of the reference A*, the own row keeping its
         copies; None without a reference
-    distance, ambiguity, uncertainty : how well each measure tells right matches from wrong ones
+    distance, ambiguity, uncertainty : how well each measure separates right matches from wrong ones
     n_released, n_reference, n_original : rows of the release, of the reference, people in all
     n_suppressed : of the people asked about, those who have no row in the release
     k : neighbours looked at by ambiguity and uncertainty
     sampling_error : bound on the error of ``rate`` as to all people, at 99 %; 0 when all were asked about
     confidence : of every interval
-    combined : how well a model of the three measures tells them, see :func:`anoncore.risk.match_model.match_scores`;
+    combined : how well a model of all three separates them, see :func:`anoncore.risk.match_model.match_scores`;
         None with fewer than 10 right or wrong matches
     """
 

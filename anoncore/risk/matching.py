@@ -160,7 +160,7 @@ def likelihood_ratios(people: ComparedPeople, own: Indices | None, rng: np.rando
         laws["law of the masking"] = _of_pairs(near.of_people(members), rows[:, own[members]])
     scores: dict[str, Floats] = {}
     for name, law in laws.items():
-        # Sets that hardly any value is drawn from take time and tell nothing.
+        # Sets that hardly any value is drawn from take time and show nothing.
         kept = law.sets >= _LEAST
         used, law = near.of_sets(kept), Law(law.sets[kept], law.rest)
         mean, _ = log_mean_evidence(used.lower, used.upper, used.weights(law), used.variable, rows)

@@ -1,4 +1,4 @@
-"""Membership: how well an attacker can tell from the release who took part."""
+"""Membership: how well an attacker infers from the release who took part."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def tail_test(
     Where A* holds other people, pairs of two people say more about chance than A* alone does
     (`close_pairs`). Then both tests are carried out and share the level, a fifth of it McNemar's, which stays
     because near twins among people raise the baseline of pairs: p = min(p_pairs / 0.8, p_McNemar / 0.2).
-    Where people are that close by chance, pairs tell nothing and McNemar's test has the whole level.
+    Where people are that close by chance, pairs show nothing and McNemar's test has the whole level.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ def logistic(X: Floats, y: Floats, w: Floats | None, clusters: Clusters = INDEPE
     Raises
     ------
     SeparationError
-        Without the penalty, when a combination of columns tells the outcome, so that Newton's steps
+        Without the penalty, when a combination of columns determines the outcome, so that Newton's steps
         never shrink.
     NotConvergedError
         With the penalty, after 500 steps.

@@ -31,12 +31,12 @@ class Stacked:
 
     @classmethod
     def of(
-        cls, ours: Floats, theirs: Floats, first: Floats | None, second: Floats | None, pairs: np.ndarray
+        cls, own_rows: Floats, other_rows: Floats, first: Floats | None, second: Floats | None, pairs: np.ndarray
     ) -> Stacked:
-        sides, arrays = (ours, theirs), (first, second)
-        total = len(ours) + len(theirs)
-        low = np.minimum(ours.min(axis=0), theirs.min(axis=0))
-        high = np.maximum(ours.max(axis=0), theirs.max(axis=0))
+        sides, arrays = (own_rows, other_rows), (first, second)
+        total = len(own_rows) + len(other_rows)
+        low = np.minimum(own_rows.min(axis=0), other_rows.min(axis=0))
+        high = np.maximum(own_rows.max(axis=0), other_rows.max(axis=0))
         mean = sum((_total(side, w) for side, w in zip(sides, arrays, strict=True)), np.zeros(len(low)))
         mean = np.clip(mean / total, low, high)
         squares = sum((_total((s - mean) ** 2, w) for s, w in zip(sides, arrays, strict=True)), np.zeros(len(low)))

@@ -154,7 +154,7 @@ def utility_figures(
     -----
     Variances have divisor N, weighted ones the sum of weights. The rank of a weighted record is the weight
     below its value plus half of that at it. Source: Lasko and Vinterbo 2010, sections II.B and IV (medians).
-    The largest, each column's own, and weights are ours.
+    The largest, each column's own, and weights are this library's.
 
     Examples
     --------
@@ -162,12 +162,12 @@ def utility_figures(
     >>> round(utility_figures(line, line + 1).mean.median, 4)
     1.2247
     """
-    ours = matrix("original", original)
-    theirs = matrix("other", other, ours.shape[1])
+    rows_original = matrix("original", original)
+    rows_other = matrix("other", other, rows_original.shape[1])
     # Differences from a record: a constant column then varies by exactly zero.
     return _difference(
-        _statistics(ours, ours[0], checked_weights("weights", weights, len(ours))),
-        _statistics(theirs, ours[0], checked_weights("other_weights", other_weights, len(theirs))),
+        _statistics(rows_original, rows_original[0], checked_weights("weights", weights, len(rows_original))),
+        _statistics(rows_other, rows_original[0], checked_weights("other_weights", other_weights, len(rows_other))),
     )
 
 
@@ -221,26 +221,28 @@ def compare_utility(
     labels = list(map(str, range(first.shape[1]))) if names is None else list(names)
     if len(labels) != first.shape[1]:
         raise AnonymizationError(f"names must be {first.shape[1]}, one per column, got {len(labels)}")
-    ours, *rest = (_difference(measured[0], other) for other in measured[1:])
+    released_loss, *rest = (_difference(measured[0], other) for other in measured[1:])
     baseline = rest[0] if rest else None
-    theirs = baseline.figures if baseline else (None,) * 4
-    figures = tuple(_compared(mine, other, labels) for mine, other in zip(ours.figures, theirs, strict=True))
+    references = baseline.figures if baseline else (None,) * 4
+    figures = tuple(
+        _compared(one, beside, labels) for one, beside in zip(released_loss.figures, references, strict=True)
+    )
     sufficient = all(figure.sufficient_median for figure in figures) if baseline else None
-    return UtilityComparison(ours, baseline, figures, sufficient)
+    return UtilityComparison(released_loss, baseline, figures, sufficient)
 
 
-def _compared(mine: Figure, theirs: Figure | None, labels: Sequence[str]) -> FigureComparison:
+def _compared(released: Figure, reference: Figure | None, labels: Sequence[str]) -> FigureComparison:
     return FigureComparison(
-        name=mine.name,
-        released_median=mine.median,
-        reference_median=theirs.median if theirs else None,
-        released_largest=mine.largest,
-        reference_largest=theirs.largest if theirs else None,
-        sufficient_median=mine.median <= theirs.median + _TIE if theirs else None,
-        sufficient_largest=mine.largest <= theirs.largest + _TIE if theirs else None,
-        worst=tuple(labels[j] for j in mine.worst),
-        reference_worst=tuple(labels[j] for j in theirs.worst) if theirs else None,
-        meaning=MEANINGS[mine.name],
+        name=released.name,
+        released_median=released.median,
+        reference_median=reference.median if reference else None,
+        released_largest=released.largest,
+        reference_largest=reference.largest if reference else None,
+        sufficient_median=released.median <= reference.median + _TIE if reference else None,
+        sufficient_largest=released.largest <= reference.largest + _TIE if reference else None,
+        worst=tuple(labels[j] for j in released.worst),
+        reference_worst=tuple(labels[j] for j in reference.worst) if reference else None,
+        meaning=MEANINGS[released.name],
     )
 
 
@@ -255,15 +257,15 @@ def _statistics(rows: Floats, shift: Floats, array: Floats | None) -> _Statistic
         return _Statistics(mean, variance, correlation, _moments(ranks, array)[2], len(rows))
 
 
-def _difference(ours: _Statistics, theirs: _Statistics) -> UtilityFigures:
-    scale = np.where(ours.variance > 0.0, ours.variance, 1.0)
+def _difference(original: _Statistics, other: _Statistics) -> UtilityFigures:
+    scale = np.where(original.variance > 0.0, original.variance, 1.0)
     return UtilityFigures(
-        mean=_columns("mean", np.abs(theirs.mean - ours.mean) / np.sqrt(scale)),
-        variance=_columns("variance", np.abs(theirs.variance - ours.variance) / scale),
-        correlation=_pairs("correlation", np.abs(theirs.correlation - ours.correlation)),
-        rank_correlation=_pairs("rank_correlation", np.abs(theirs.rank_correlation - ours.rank_correlation)),
-        n_original=ours.records,
-        n_other=theirs.records,
+        mean=_columns("mean", np.abs(other.mean - original.mean) / np.sqrt(scale)),
+        variance=_columns("variance", np.abs(other.variance - original.variance) / scale),
+        correlation=_pairs("correlation", np.abs(other.correlation - original.correlation)),
+        rank_correlation=_pairs("rank_correlation", np.abs(other.rank_correlation - original.rank_correlation)),
+        n_original=original.records,
+        n_other=other.records,
     )
 
 

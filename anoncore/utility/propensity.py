@@ -110,7 +110,7 @@ def propensity_utility(
     181, 663–688: with k parameters, constant included, N records together and c the released share,
     E = (k − 1)(1 − c)² c / N and sd = √(2(k − 1)) (1 − c)² c / N. That null takes the original for given and
     draws the release from it. An independent sample brings the original's own sampling error too: 1 − c
-    in place of (1 − c)². Weights are ours: with M = Σ w x xᵀ and Q = Σ w² x xᵀ of the centred columns,
+    in place of (1 − c)². Weights are own_rows: with M = Σ w x xᵀ and Q = Σ w² x xᵀ of the centred columns,
     k − 1 becomes tr(M⁻¹Q) in E, and tr((M⁻¹Q)²) under the root.
 
     Examples
@@ -119,25 +119,25 @@ def propensity_utility(
     >>> propensity_utility(x, x).pmse, round(propensity_utility(x, x + 100).share_of_maximum, 3)
     (0.0, 1.0)
     """
-    ours = matrix("original", original)
-    theirs = matrix("other", other, ours.shape[1])
+    own_rows = matrix("original", original)
+    other_rows = matrix("other", other, own_rows.shape[1])
     design = Stacked.of(
-        ours,
-        theirs,
-        checked_weights("weights", weights, len(ours)),
-        checked_weights("other_weights", other_weights, len(theirs)),
-        spread_pairs(ours.shape[1], interactions),
+        own_rows,
+        other_rows,
+        checked_weights("weights", weights, len(own_rows)),
+        checked_weights("other_weights", other_weights, len(other_rows)),
+        spread_pairs(own_rows.shape[1], interactions),
     )
     with one_blas_thread():
         spread, noise = design.moments()
-        basis = independent_directions(spread, len(ours) + len(theirs))
+        basis = independent_directions(spread, len(own_rows) + len(other_rows))
         pmse = _fitted(design, basis) if basis.shape[1] else 0.0
     df = square = float(basis.shape[1])
     if noise is not None and basis.shape[1]:
         inflated = np.linalg.solve(basis.T @ spread @ basis, basis.T @ noise @ basis)
         df, square = float(np.trace(inflated)), float((inflated * inflated.T).sum())
-    c = len(theirs) / (len(ours) + len(theirs))
-    unit = c * (1 - c) / (len(ours) + len(theirs))
+    c = len(other_rows) / (len(own_rows) + len(other_rows))
+    unit = c * (1 - c) / (len(own_rows) + len(other_rows))
     nulls = (df * unit * (1 - c), np.sqrt(2 * square) * unit * (1 - c), df * unit, np.sqrt(2 * square) * unit)
     return _result("logistic", pmse, c, basis.shape[1], nulls, len(spread) - basis.shape[1])
 
@@ -182,11 +182,11 @@ def tree_propensity(
     >>> tree_propensity(x, x, rng=np.random.default_rng(0)).pmse
     0.0
     """
-    ours = matrix("original", original, missing=True)
-    theirs = matrix("other", other, ours.shape[1], missing=True)
+    own_rows = matrix("original", original, missing=True)
+    other_rows = matrix("other", other, own_rows.shape[1], missing=True)
     if records < 1 or permutations < 2:
         raise AnonymizationError(f"records must be at least 1 and permutations 2, got {records} and {permutations}")
-    sides = [s if len(s) <= records else s[rng.choice(len(s), records, replace=False)] for s in (ours, theirs)]
+    sides = [s if len(s) <= records else s[rng.choice(len(s), records, replace=False)] for s in (own_rows, other_rows)]
     rows = np.concatenate(sides)
     labels = np.repeat([0.0, 1.0], [len(side) for side in sides])
     pmse, leaves = _grown(rows, labels)

@@ -159,12 +159,12 @@ def _impossible(variables: Sequence[Variable], tables: Sequence[Microdata]) -> _
         levels += [variable.is_categorical] * (width - 1) + [True, True]
     block, level = np.array(blocks, dtype=np.intp), np.array(levels, dtype=bool)
     with one_blas_thread():
-        ours, *others = (_products([(w, codes[at]) for w, codes in coded]) for at in range(len(tables)))
-    held = np.diagonal(ours)
+        in_source, *others = (_products([(w, codes[at]) for w, codes in coded]) for at in range(len(tables)))
+    held = np.diagonal(in_source)
     counted = (block[:, None] < block) & (level[:, None] | level) & (np.outer(held, held) >= EXPECTED * len(tables[0]))
-    absent = counted & (ours == 0)
+    absent = counted & (in_source == 0)
     per_unit = len(tables[0]) / tables[0].n_units
-    single = counted & (ours > 0) & (ours <= per_unit)
+    single = counted & (in_source > 0) & (in_source <= per_unit)
     worst: dict[tuple[int, int], int] = {}
     for a, b in zip(*np.nonzero(absent & (others[0] > 0)), strict=True):
         pair = int(block[a]), int(block[b])
@@ -172,7 +172,7 @@ def _impossible(variables: Sequence[Variable], tables: Sequence[Microdata]) -> _
     return _Impossible(
         absent=int(absent.sum()),
         single=int(single.sum()),
-        expected=float(ours[single].sum()),
+        expected=float(in_source[single].sum()),
         records=tuple(int(other[absent].sum()) for other in others),
         pairs=tuple(sorted(((a, b, n) for (a, b), n in worst.items()), key=lambda one: -one[2])),
     )
@@ -201,17 +201,17 @@ def _dependencies(
     tables = original, released
     units = original.unit_codes
     coded = [_value_codes(variable, tables) for variable in variables]
-    ours, theirs = (_columns([codes[at] for _, codes in coded], len(t)) for at, t in enumerate(tables))
+    in_source, in_release = (_columns([codes[at] for _, codes in coded], len(t)) for at, t in enumerate(tables))
     sizes = [size for size, _ in coded]
-    few = [1 < size <= min(DETERMINANT, len(ours) / RECORDS_PER_VALUE) for size in sizes]
+    few = [1 < size <= min(DETERMINANT, len(in_source) / RECORDS_PER_VALUE) for size in sizes]
     rules, broken = 0, []
     for a in np.flatnonzero(few):
-        order = np.argsort(ours[:, a], kind="stable")
-        rows = ours[order]
+        order = np.argsort(in_source[:, a], kind="stable")
+        rows = in_source[order]
         same = rows[1:, a] == rows[:-1, a]
         fixed = ~((rows[1:] != rows[:-1]) & same[:, None]).any(axis=0)
         held = np.bincount(rows[:, a], minlength=sizes[a] + 1)
-        by = np.bincount(np.unique(ours[:, a] * len(units) + units) // len(units), minlength=sizes[a] + 1)
+        by = np.bincount(np.unique(in_source[:, a] * len(units) + units) // len(units), minlength=sizes[a] + 1)
         for b in np.flatnonzero(fixed & few):
             if a == b:
                 continue
@@ -223,7 +223,7 @@ def _dependencies(
             if (held[clear] * (1 - share[value[clear]])).sum() < EXPECTED:
                 continue
             rules += 1
-            determinant, dependent = theirs[:, a], theirs[:, b]
+            determinant, dependent = in_release[:, a], in_release[:, b]
             known = (determinant >= 0) & (dependent != sizes[b])
             known[known] = value[determinant[known]] >= 0
             if count := int((value[determinant[known]] != dependent[known]).sum()):

@@ -207,7 +207,7 @@ def judged(judgement: Judgement, name: str) -> None:
 
 
 def _usefulness(results: tuple[GateResult, ...]) -> None:
-    """Answer whether the release tells what the source tells, and show the worst figures."""
+    """Answer whether the release shows what the source shows, and show the worst figures."""
     from tasks.policy.usefulness import QUESTION, headline, usefulness
 
     answer = usefulness(results)

@@ -52,7 +52,7 @@ class Units:
 
 
 def panel_named(guesses: Iterable[Guess], frame: pd.DataFrame) -> tuple[Guess, ...]:
-    """Take for an identifier what names the units of a panel: with a time it tells records apart, and repeats.
+    """Take for an identifier what names the units of a panel: with a time it distinguishes records, and repeats.
 
     Not where an identifier that repeats is named as such.
     """
@@ -61,7 +61,7 @@ def panel_named(guesses: Iterable[Guess], frame: pd.DataFrame) -> tuple[Guess, .
         return guesses
     rest = [g.variable.name for g in guesses if g.variable.role not in ("identifier", "weight", "household")]
     names = [n for n in rest if not frame[n].isna().any()]
-    # A time that hardly repeats tells records apart by itself.
+    # A time that hardly repeats distinguishes records by itself.
     times = [n for n in names if words_of(n) & TIMES and 2 < frame[n].nunique() <= len(frame) / 2]
     for time in times:
         for place, guess in enumerate(guesses):
@@ -117,7 +117,7 @@ def distinguished(guesses: Iterable[Guess], frame: pd.DataFrame) -> tuple[Guess,
     """Exclude guessed identifiers and households that would join records which have nothing to do with each other.
 
     Those are columns that join most of the records, numbers that are given out within each group, as to the pupils of a
-    school, and, where a name says which column tells units apart, numbers that are taken for identifiers because they
+    school, and, where a name says which column distinguishes units, numbers that are taken for identifiers because they
     hardly repeat.
     """
     checked = {guess.variable.name: guess for guess in guesses}
@@ -153,7 +153,7 @@ def _may_join(guess: Guess, column: pd.Series) -> bool:
 
 
 def _within(frame: pd.DataFrame, name: str, groups: Iterable[str]) -> str:
-    """Return the numbers of groups, of ``groups``, with which an identifier that repeats tells records apart; or ""."""
+    """Return the one of ``groups`` with which an identifier that repeats distinguishes records; or ""."""
     n = len(frame)
     several = 2 * frame[name].nunique() <= n
     return next((g for g in groups if several and len(frame[[g, name]].drop_duplicates()) >= 0.98 * n), "")

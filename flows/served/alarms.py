@@ -1,7 +1,7 @@
 """The one alarm that the server of Prefect gives by itself, as the worker may be what does not run: a late run.
 
 It sends to the notification block named ``anonflow`` (any kind: mail, Slack, a webhook), which an operator makes in
-the Prefect page. Everything else is told by `flows.served.notices`.
+the Prefect page. Everything else is reported by `flows.served.notices`.
 """
 
 from __future__ import annotations

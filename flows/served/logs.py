@@ -20,7 +20,7 @@ from tasks.common.home import Home, make_private
 FORMAT, FORMATS = "ANONFLOW_LOGS", ("text", "json")
 # The part of the stack that a process is.
 PART = "ANONFLOW_PART"
-# A log that fills again within so many seconds tells of an outage, whose beginning is kept.
+# A log that fills again within so many seconds shows an outage, whose beginning is kept.
 OUTAGE = 6 * 3600.0
 
 
@@ -99,7 +99,7 @@ def logs(home: Home) -> Path:
 def trim_logs(home: Home) -> None:
     """Start each log that has grown too long afresh; keep one older part of it, and the beginning of an outage.
 
-    A log that fills again soon tells of an outage: ``.log.1`` keeps how it began, and ``.log.2`` the last part before
+    A log that fills again soon shows an outage: ``.log.1`` keeps how it began, and ``.log.2`` the last part before
     the present one. Processes append to their logs, so that they need no notice.
     """
     for log in logs(home).glob("*.log"):

@@ -1,4 +1,4 @@
-"""What people are told: each event once, by mail and by the notification block of Prefect, until it was delivered.
+"""What people are informed of: each event once, by mail and by a notification block of Prefect, until it is delivered.
 
 A notice is a small file of the home, so that none is lost with a process. Delivery is tried again, with growing pauses.
 """
@@ -38,11 +38,11 @@ log = logging.getLogger("anonflow.served")
 
 @dataclass(frozen=True)
 class Notice:
-    """What people are told of one event: names, reasons and counts, no data.
+    """What people are informed of, one event: names, reasons and counts, no data.
 
     Attributes
     ----------
-    key : of the event; the same event is told once
+    key : of the event; the same event is reported once
     subject : what has happened, in a few words
     plan, release : what it is about
     text : why
@@ -108,7 +108,7 @@ def page_of(run: str) -> str:
 
 
 def stopped(plan: str, run: str, *, is_refused: bool) -> Notice:
-    """Return what people are told of a run that could not go on; the reason stands in its page alone."""
+    """Return what people are informed of a run that could not go on; the reason stands in its page alone."""
     subject, action = ("a run was refused", CORRECT) if is_refused else ("a run failed", RUN_AGAIN)
     return Notice(f"stopped-{run}", subject, plan, text=WHY, link=page_of(run), action=action)
 

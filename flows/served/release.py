@@ -133,7 +133,7 @@ def _stopped(error: ReleaseError) -> State[Any]:
 
     if isinstance(error, Busy):
         return Cancelled(name="Skipped", message=str(error))
-    # On a full disk the notice cannot be stored: the worker tells people when there is room again.
+    # On a full disk the notice cannot be stored: the worker informs people when there is room again.
     with suppress(OSError):
         monitor.report_failure(Home.locate(), error)
     return Failed(name="Refused" if isinstance(error, Refused) else "Failed", message=str(error))

@@ -59,7 +59,7 @@ class PendingDecision:
 class ActiveRun:
     """A Prefect run that has begun and not ended in order, after ``attempts`` others.
 
-    ``pid`` and ``host`` tell people where it was carried out; whether it still is, its lock tells (`is_carried_out`).
+    ``pid`` and ``host`` say where it was carried out; whether it still is, its lock shows (`is_carried_out`).
     ``server`` is the Prefect that it reports to.
     """
 

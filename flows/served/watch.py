@@ -131,8 +131,8 @@ class Watch:
             return
         for worker in workers:
             # One of this home that was ended, on a host of another name, has sent its last sign before.
-            heard = worker.last_heartbeat_time.timestamp() if worker.last_heartbeat_time else 0.0
-            if worker.name != self.worker and heard > self.begun + AROUND:
+            last_seen = worker.last_heartbeat_time.timestamp() if worker.last_heartbeat_time else 0.0
+            if worker.name != self.worker and last_seen > self.begun + AROUND:
                 text = f"{visible(worker.name)} takes runs of this home's pool, and runs whatever the server says"
                 action = "stop it, unless you have started it; only anonflow serve may run releases"
                 about = Notice(f"worker-{worker.id}", "another worker takes runs", text=text, action=action)

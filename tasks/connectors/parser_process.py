@@ -2,7 +2,7 @@
 
 The parsers are written in C and Rust, and a malformed file can end the process that runs them. This file is run as a
 script, imports nothing of ours, and writes one line of JSON to its standard output, and the table as an Arrow stream
-unless only the line was asked for. What goes wrong is told by the exit code alone.
+unless only the line was asked for. The exit code alone says what went wrong.
 """
 
 from __future__ import annotations

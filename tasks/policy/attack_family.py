@@ -42,7 +42,7 @@ def family_gate(
     ----------
     name : of the gate
     field : of the report on risk that holds the family
-    meaning : what the figure tells, as part of a sentence
+    meaning : what the figure says, as part of a sentence
     attacker : who attacks and how, one sentence
     description : what is compared with what; the rule of the verdict is added
     more : metrics beside the worst area and the p-value

@@ -129,7 +129,7 @@ def limit_phrase(passes: float, fails: float) -> str:
 def nonmembers_needed(area: MembershipAttack, policy: MembershipLimit) -> str:
     """Say how many non-members would prove a harmless release harmless, as the end of a sentence.
 
-    The error of the area of a score that tells nothing is √((1/m + 1/n)/12).
+    The error of the area of a score without information is √((1/m + 1/n)/12).
     """
     m, n = area.n_members, area.n_nonmembers
     reach = float(norm.ppf(0.5 + area.confidence / 2.0)) + SLACK

@@ -53,7 +53,7 @@ def _area(area: MembershipAttack) -> MembershipAttack:
 
 
 def _top(top: TopScores) -> TopScores:
-    """Count in tens; a share of so few people would tell the count."""
+    """Count in tens; a share of so few people would reveal the count."""
     n = at_least_ten(top.n)
     members, step = min(at_least_ten(top.members), n), 10.0 / n
     lower = int(top.lower / step) * step

@@ -1,4 +1,4 @@
-"""Whether a release tells what its source tells, as the gates on sense and utility answer it."""
+"""Whether a release shows what its source shows, as the gates on sense and utility answer it."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Members:
         return np.array_equal(self.variables, earlier.variables)
 
     def may_share(self, earlier: Members, least: int) -> bool:
-        """Return whether the two may hold so many units in common that no digest tells of.
+        """Return whether the two may hold so many units in common that no digest shows.
 
         Some are then known by values alone, and these are of other variables, one of them in common; or only one of the
         two has identifiers, so that units of several records are not recognised by their values.

@@ -84,7 +84,7 @@ def _slope(mu: float, lower: Floats, upper: Floats, mass: Floats) -> tuple[float
 
 
 def _brackets(mu: float, h: float, lower: Floats, upper: Floats, mass: Floats) -> bool:
-    """Tell whether the minimiser of f is certainly within h of μ."""
+    """Return whether the minimiser of f is certainly within h of μ."""
     for sign in (-1.0, 1.0):
         most, slope = _slope(mu + sign * h, lower, upper, mass)
         if 2.0 * sign * slope <= most:  # the allowance for rounding exceeds the slope

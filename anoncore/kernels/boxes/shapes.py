@@ -27,7 +27,7 @@ def sensitivities(
     *,
     floor: float = 1e-3,
 ) -> Floats:
-    """Tell how much a statistic moves with each value: a_i(x) = N·|∂C/∂x_i|, mixed over statistics.
+    """Return how much a statistic moves with each value: a_i(x) = N·|∂C/∂x_i|, mixed over statistics.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ from anoncore.kernels.wavelet.signal_program import Program, build_program, solv
 Kind = Literal["capped", "protected", "raised"]
 
 _PLAIN = SignalModel()
-_FLAT = 1e-9  # details smaller than this share of the mean tell nothing
+_FLAT = 1e-9  # details smaller than this share of the mean show nothing
 _SLACK = 1e-8  # share of the largest gain that may be given up
 _RIVALS = 32  # positions that are compared with one that ranks first
 _TIE = 1e-6  # relative difference below which two recovered values rank alike

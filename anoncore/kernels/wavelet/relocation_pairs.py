@@ -27,7 +27,7 @@ _CHUNK = 250  # queries matched at a time beyond that
 _DENSE = 4_000_000  # entries of a full matrix
 _ROUNDS = 6  # of taking into account which counterparts are in use
 _CLOSE = 1.05  # ratio of cost and bound that is good enough
-_JITTER = 1e-6  # in root mean squares of the features; tells units apart that are alike
+_JITTER = 1e-6  # in root mean squares of the features; separates units that are alike
 _TREE = 8  # columns up to which `nearest` uses a tree
 _STAYS = -1
 

@@ -111,7 +111,7 @@ class HouseholdRulesHold(Claim):
     @property
     def statement(self) -> str:
         """Return the promise in one sentence."""
-        # Their number would tell the one household that breaks a rule: counted in the release, it is one more.
+        # Their number would reveal the one household that breaks a rule: counted in the release, it is one more.
         return "every household keeps the rules that hold in every household of the source"
 
     def check(self, released: Microdata) -> ClaimCheck:

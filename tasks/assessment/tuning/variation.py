@@ -43,7 +43,7 @@ class Variation:
 
     @property
     def key(self) -> str:
-        """What tells variations apart, also those whose parameters have no hash; for the memory of a search alone."""
+        """What distinguishes variations, also those whose parameters have no hash; for the memory of a search alone."""
         return repr(self)
 
     def of(self, data: Microdata) -> Microdata:

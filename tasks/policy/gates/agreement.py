@@ -1,4 +1,4 @@
-"""Whether the released row that shares most of a person's rare values tells who is in the data."""
+"""Whether the released row that shares most of a person's rare values reveals who is in the data."""
 
 from __future__ import annotations
 

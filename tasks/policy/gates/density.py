@@ -1,4 +1,4 @@
-"""Whether the density of the release around a person tells who is in the data."""
+"""Whether the density of the release around a person reveals who is in the data."""
 
 from __future__ import annotations
 
