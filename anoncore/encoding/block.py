@@ -159,13 +159,18 @@ class Block:
         """Write the variable's scores in ``data`` to the block's columns of ``matrix`` (N, m)."""
         if self.variable.name in data.schema:
             column = data.frame[self.variable.name]
-            missing, scores = column.isna().to_numpy(), self._scores(_values(column, self.variable))
+            missing, values = column.isna().to_numpy(), _values(column, self.variable)
+            if self.variable.kind == "nominal":
+                self._write_levels(matrix[:, self.columns], values)
+                matrix[missing, self.columns] = self.fill
+            else:
+                scores = self._scores(values)
+                matrix[:, self.columns] = np.where((missing | np.isnan(scores[:, 0]))[:, None], self.fill, scores)
         else:
             chances = data.frame[probability_names(self.variable)].to_numpy(dtype="float64")
             missing = np.isnan(chances).any(axis=1)
             scores = 2.0 * (chances[:, 1:] if self.variable.kind == "binary" else chances) - 1.0
-        usable = ~np.isnan(scores).any(axis=1) & ~missing
-        matrix[:, self.columns] = np.where(usable[:, None], scores, self.fill)
+            matrix[:, self.columns] = np.where(missing[:, None], self.fill, scores)
         if self.indicator is not None:
             matrix[:, self.indicator] = np.where(missing, 1.0, -1.0)
 
@@ -185,7 +190,9 @@ class Block:
     def _scores(self, values: np.ndarray) -> np.ndarray:
         """Return (N, width) scores of values; rows of missing values are not meaningful."""
         if self.variable.kind == "nominal":
-            return np.where(values[:, None] == np.arange(self.width), 1.0, -1.0)
+            scores = np.empty((len(values), self.width))
+            self._write_levels(scores, values)
+            return scores
         if self.variable.kind == "binary":
             return np.where(values == 1, 1.0, -1.0)[:, None]
         if self.quantiles is not None:
@@ -194,6 +201,12 @@ class Block:
         if self.floor is not None:
             values = np.log(np.maximum(values, self.floor))
         return ((values - self.location) / self.scale)[:, None]
+
+    def _write_levels(self, scores: np.ndarray, values: np.ndarray) -> None:
+        """Write 1 where a level (n,) is, −1 elsewhere; −1 throughout where it is NaN."""
+        scores[:] = -1.0
+        known = np.flatnonzero(~np.isnan(values))
+        scores[known, values[known].astype(np.intp)] = 1.0
 
     def _decode_missing(self, matrix: np.ndarray, form: Decoding, groups: np.ndarray | None) -> np.ndarray:
         """Return (N,) bool: which records have no value."""

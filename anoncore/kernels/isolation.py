@@ -56,18 +56,34 @@ def without_neighbour(points: Floats, reach: float, units: Indices | None = None
         left = left[_nearest_in_cells(points, left, turn, units) > reach]
     if not len(left):
         return left, np.empty(0)
-    distance = _nearest_other(points, left, units, np.arange(len(points)))
+    distance = _nearest_other(points, left, units)
     far = distance > reach
     return left[far], distance[far]
 
 
-def _nearest_other(points: Floats, asked: Indices, units: Indices | None, among: Indices) -> Floats:
-    """Return (q,) distances of points to their nearest others ``among`` some, infinite where there is none."""
+def _nearest_other(points: Floats, asked: Indices, units: Indices | None) -> Floats:
+    """Return (q,) distances of points to their nearest others, infinite where there is none."""
     if units is None:
-        return nearest(points[asked], points[among], 1, skip_self=np.searchsorted(among, asked))[0][:, 0]
-    if (units[among] == units[among[0]]).all():
+        return nearest(points[asked], points, 1, skip_self=asked)[0][:, 0]
+    if (units == units[0]).all():
         return np.full(len(asked), np.inf)
-    return nearest_of_others(points[asked], points[among], 1, own=units[asked], units=units[among])[0][:, 0]
+    return nearest_of_others(points[asked], points, 1, own=units[asked], units=units)[0][:, 0]
+
+
+def _distance_to_one_near(points: Floats, asked: Indices, units: Indices | None, members: Indices) -> Floats:
+    """Return (q,) distances of points to a near other among ``members``, infinite where there is none.
+
+    Single precision decides which one is near, double precision how far that one is.
+    """
+    rows, others = points[asked], points[members]
+    left, right = ((table - others[0]).astype(np.float32) for table in (rows, others))
+    values = np.einsum("ij,ij->i", right, right) - 2.0 * (left @ right.T)
+    own = np.arange(len(points)) if units is None else units
+    values[own[asked][:, None] == own[members]] = np.inf
+    chosen = values.argmin(axis=1)
+    apart = rows - others[chosen]
+    distance = np.sqrt(np.einsum("ij,ij->i", apart, apart))
+    return np.where(np.isinf(values[np.arange(len(asked)), chosen]), np.inf, distance)
 
 
 def _nearest_in_cells(points: Floats, asked: Indices, turn: int, units: Indices | None) -> Floats:
@@ -88,5 +104,5 @@ def _nearest_in_cells(points: Floats, asked: Indices, turn: int, units: Indices 
         members = np.sort(order[start:end])
         rows = members[wanted[members]]
         if len(members) > 1 and len(rows):
-            bounds[rows] = _nearest_other(points, rows, units, members)
+            bounds[rows] = _distance_to_one_near(points, rows, units, members)
     return bounds[asked]
