@@ -178,7 +178,7 @@ class Soak:
         self.terminals = [one for one in self.terminals if one not in ended]
         for one in ended:
             said = one.stderr.read().decode(errors="replace") if one.stderr else ""
-            why = f": {NAMES.sub('…', said.strip().splitlines()[0])[:80]}" if one.returncode and said.strip() else ""
+            why = f": {NAMES.sub('…', ' '.join(said.split()))[:160]}" if one.returncode and said.strip() else ""
             self.figures.decisions[f"approve at the terminal ended with {one.returncode}{why}"] += 1
         now = time.monotonic()
         for pending in pending_decisions(self.site.home).all():
