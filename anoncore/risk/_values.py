@@ -89,12 +89,12 @@ class SortedValues:
         return lower.astype(np.int32), upper.astype(np.int32)
 
     def next_to(self, records: int) -> tuple[Floats, Floats]:
-        """Return, for each value, the smallest and largest of the numbers of so many records below and above it."""
+        """Return, for each known value, the smallest and largest of the numbers of so many records below and above."""
         end = self._cumulated[self.numbers]
-        first = np.clip(self._cumulated[self.places] - records, 0, max(end - 1, 0))
-        last = np.clip(self._cumulated[self.places + 1] - 1 + records, 0, max(end - 1, 0))
+        first = np.clip(self._cumulated[:-1] - records, 0, max(end - 1, 0))
+        last = np.clip(self._cumulated[1:] - 1 + records, 0, max(end - 1, 0))
         ends = [self.known[np.searchsorted(self._cumulated, rank, side="right") - 1] for rank in (first, last)]
-        missing = self.places >= self.numbers
+        missing = np.arange(len(self.known)) >= self.numbers
         return np.where(missing, np.nan, ends[0]), np.where(missing, np.nan, ends[1])
 
     def interval_between(self, low: Floats, high: Floats) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -181,5 +181,5 @@ class ComparedPeople:
 
     def shares(self, variable: int, tolerance: float = 0.0) -> Floats:
         """Return (P,) shares of the other people who hold each person's value, half a person added."""
-        values = self.values[variable]
-        return np.asarray((SortedValues(values).counts(values, tolerance) - 0.5) / len(values))
+        own = SortedValues(self.values[variable])
+        return np.asarray(((own.counts(own.known, tolerance) - 0.5) / own.records)[own.places])

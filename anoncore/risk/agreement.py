@@ -119,9 +119,10 @@ def _compared(people: ComparedPeople, tolerance: float) -> Compared:
         reach = 0.0
         if people.numeric[j] and tolerance:
             reach = tolerance * (observed_precision(values[: people.n_members]) or 0.0) * (1.0 + 1e-9)
-        low, high = SortedValues(released).interval(values, reach)
-        lower.append(low)
-        upper.append(high)
+        own = SortedValues(values)
+        low, high = SortedValues(released).interval(own.known, reach)
+        lower.append(low[own.places])
+        upper.append(high[own.places])
         weights.append(-np.log(people.shares(j, reach)).astype(np.float32))
     return np.stack(lower, axis=1), np.stack(upper, axis=1), np.stack(weights, axis=1)
 

@@ -43,15 +43,19 @@ class Nearby:
         for j, (values, released) in enumerate(zip(people.values, people.released, strict=True)):
             own, there = SortedValues(values), SortedValues(released)
             for window in (0.0, *WINDOWS) if people.numeric[j] else (0.0,):
-                low, high = own.next_to(round(window * len(values)))
-                count = own.between(low, high)
-                lower_upper = there.interval_between(low, high)
-                lower.append(lower_upper[0])
-                upper.append(lower_upper[1])
-                shares.append((count - 0.5) / len(values))
+                ends = own.next_to(round(window * len(values)))
+                among = there.interval_between(*ends)
+                lower.append(among[0][own.places])
+                upper.append(among[1][own.places])
+                shares.append(((own.between(*ends) - 0.5) / len(values))[own.places])
                 variable.append(j)
-        ends = np.stack(lower, axis=1), np.stack(upper, axis=1)
-        return cls(*ends, np.stack(shares, axis=1), np.array(variable), len(people.values))
+        return cls(
+            np.stack(lower, axis=1),
+            np.stack(upper, axis=1),
+            np.stack(shares, axis=1),
+            np.array(variable),
+            len(people.values),
+        )
 
     def of_people(self, people: Indices) -> Nearby:
         """Return the sets around some people."""
