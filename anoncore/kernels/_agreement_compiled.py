@@ -90,31 +90,47 @@ def _narrow(held, row, low, width):  # type: ignore[no-untyped-def]
 
 @compiled
 def evidence(lower, upper, weights, columns, rows, mean, inside):  # type: ignore[no-untyped-def]
-    """Write the log of every record's mean of exponentiated sums; if asked for, each interval's share of the mean."""
-    sums, size = np.empty(rows.shape[1], dtype=np.float32), 1
-    while size < len(sums):
+    """Write the log of every record's mean of exponentiated sums; if asked for, each interval's share of the mean.
+
+    Terms are relative to the largest sum so far, and what was added up is scaled down when a larger one comes.
+    """
+    size = 1
+    while size < min(rows.shape[1], TILE):
         size *= 2
-    terms = np.zeros(size, dtype=np.float32)
-    for t in range(len(lower)):
-        sums[:] = 0.0
-        for j in range(len(columns)):
-            weight, low, width = weights[t, j], lower[t, j], upper[t, j] - lower[t, j]
-            if width > 0:
-                row = rows[columns[j]]
-                for i in range(len(sums)):
-                    sums[i] += weight if np.uint32(row[i] - low) < np.uint32(width) else np.float32(0.0)
-        top, mass = sums.max(), 0.0
-        for i in range(len(sums)):
-            # Below, a row adds less than single precision holds.
-            sums[i] = np.exp(sums[i] - top) if sums[i] > top - np.float32(20.0) else np.float32(0.0)
-            mass += sums[i]
-        mean[t] = top + np.log(mass / len(sums))
-        if len(inside):
+    sums, terms = np.empty(size, dtype=np.float32), np.zeros(size, dtype=np.float32)
+    tops, masses = np.full(len(lower), np.float32(-np.inf)), np.zeros(len(lower))
+    shares = np.zeros(inside.shape)
+    for start in range(0, rows.shape[1], size):
+        end = min(start + size, rows.shape[1])
+        part = sums[: end - start]
+        terms[end - start :] = 0.0
+        for t in range(len(lower)):
+            part[:] = 0.0
             for j in range(len(columns)):
-                low, width = lower[t, j], upper[t, j] - lower[t, j]
-                if width > 0:
-                    _select(terms[: len(sums)], sums, rows[columns[j]], low, width)
-                    inside[t, j] = _total(terms) / mass
+                if upper[t, j] > lower[t, j]:
+                    _add(part, rows[columns[j]][start:end], lower[t, j], upper[t, j] - lower[t, j], weights[t, j])
+            top = max(tops[t], part.max())
+            scale, tops[t] = np.exp(np.float64(tops[t] - top)), top
+            _exponentiate(part, top)
+            terms[: end - start] = part
+            masses[t] = masses[t] * scale + _total(terms)
+            for j in range(shares.shape[1] if len(shares) else 0):
+                shares[t, j] *= scale
+                if upper[t, j] > lower[t, j]:
+                    row = rows[columns[j]][start:end]
+                    _select(terms[: end - start], part, row, lower[t, j], upper[t, j] - lower[t, j])
+                    shares[t, j] += _total(terms)
+    for t in range(len(lower)):
+        mean[t] = tops[t] + np.log(masses[t] / rows.shape[1])
+        if len(shares):
+            inside[t] = shares[t] / masses[t]
+
+
+@compiled
+def _exponentiate(sums, top):  # type: ignore[no-untyped-def]
+    """Replace sums by exponentials relative to ``top``; far below, a row adds less than single precision holds."""
+    for i in range(len(sums)):
+        sums[i] = np.exp(sums[i] - top) if sums[i] > top - np.float32(20.0) else np.float32(0.0)
 
 
 @compiled
