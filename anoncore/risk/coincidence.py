@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.principal_axes import basis
+from anoncore.kernels.rows import row_blocks
 from anoncore.kernels.threads import in_threads, one_blas_thread
 from anoncore.microdata.units import unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
@@ -155,19 +156,27 @@ def _evidence(members: Floats, others: Floats, points: Floats, axes: Floats) -> 
     """Return the scores of members and of non-members, and the number of axes along which the release varies."""
     centre = points.mean(axis=0)
     with one_blas_thread():
-        spread = np.sqrt((((points - centre) @ axes) ** 2).mean(axis=0))
-        kept = np.flatnonzero(spread > _NULL * max(float(spread.max(initial=0.0)), np.finfo(float).tiny))
-        sides = [axes[:, kept].T @ (rows - centre).T for rows in (members, others, points)]
+        sides = [_along(rows, centre, axes) for rows in (members, others, points)]
+    spread = np.sqrt([np.square(scores).mean() for scores in sides[2]])
+    kept = np.flatnonzero(spread > _NULL * max(float(spread.max(initial=0.0)), np.finfo(float).tiny))
 
-    def on_axis(at: int) -> list[Floats]:
-        there, same = np.sort(sides[2][at]), _SAME * float(spread[kept[at]])
-        return [_closeness(side[at], there, same) / len(kept) for side in sides[:2]]
+    def on_axis(axis: int) -> list[Floats]:
+        there, same = np.sort(sides[2][axis]), _SAME * float(spread[axis])
+        return [_closeness(side[axis], there, same) / len(kept) for side in sides[:2]]
 
     scores = np.zeros(len(members)), np.zeros(len(others))
-    for closeness in in_threads(on_axis, range(len(kept))):
+    for closeness in in_threads(on_axis, kept.tolist()):
         for score, close in zip(scores, closeness, strict=True):
             score += close
     return *scores, len(kept)
+
+
+def _along(table: Floats, centre: Floats, axes: Floats) -> Floats:
+    """Return (axes, N) where records stand along axes."""
+    scores = np.empty((axes.shape[1], len(table)))
+    for rows in row_blocks(len(table)):
+        np.matmul(axes.T, (table[rows] - centre).T, out=scores[:, rows])
+    return scores
 
 
 def _closeness(asked: Floats, there: Floats, same: float) -> Floats:
