@@ -14,6 +14,7 @@ from typing import Any
 import psycopg2
 import pytest
 
+from flows.served.backup import back_up, restore
 from tasks.common.errors import InputOutputFault, Refused
 from tasks.common.home import Home
 from tasks.record import ledger, ledger_store, signing
@@ -169,3 +170,36 @@ def test_a_ledger_is_moved_once_and_not_past_who_waits_to_append(home: Home, tmp
     with pytest.raises(Refused, match="was moved to PostgreSQL meanwhile"), ledger_store.Files(home).lock():
         raise AssertionError
     assert signing.public_key(home)
+
+
+def test_a_role_that_may_only_insert_suffices_and_can_remove_nothing(
+    home: Home, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    role = f"ledger_{os.getpid()}"
+    rows(
+        home,
+        f"CREATE ROLE {role} LOGIN; GRANT SELECT, INSERT ON anonflow_ledger, anonflow_ledger_head TO {role};"
+        f"GRANT UPDATE ON anonflow_ledger_head TO {role}",
+    )
+    try:
+        monkeypatch.setenv(SECRET, postgres_url.replace("postgres@", f"{role}@"))
+        assert enter(home, "published", release="r3").number == 4
+        assert ledger.problems(home) == []
+        for change in ("DELETE FROM anonflow_ledger", "UPDATE anonflow_ledger SET line = ''"):
+            with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+                rows(home, change)
+    finally:
+        monkeypatch.setenv(SECRET, postgres_url)
+        rows(home, f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def test_a_backup_holds_the_ledger_as_files_and_a_restored_home_goes_on_with_them(home: Home, tmp_path: Path) -> None:
+    back_up(home, tmp_path / "backup.tar")
+    enter(home, "published", release="later")
+    restore(tmp_path / "backup.tar", tmp_path / "restored")
+    restored = Home.locate(tmp_path / "restored")
+    assert [entry.facts.subject for entry in ledger.entries(restored)] == ["r0", "r1", "r2"]
+    assert ledger.problems(restored) == []
+    assert enter(restored, "published", release="other").number == 4
+    assert len(ledger.entries(home)) == 4
+    assert ledger.entries(home)[-1].facts.subject == "later"
