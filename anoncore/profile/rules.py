@@ -229,8 +229,10 @@ def _ordered(low: np.ndarray, high: np.ndarray, needed: float, weight: float) ->
         return True
     if np.searchsorted(np.sort(high[counted]), low[counted]).mean() < SOME_BELOW * len(gap):
         return False
-    # A sum or a part of it: the larger number is positive wherever the smaller one is.
-    parts = gap[low[counted] > 0] / high[counted][low[counted] > 0] if np.nanmin(low) >= 0 else gap[:0]
+    # Beside the least value of the smaller number every wall is the larger one's own.
+    above = counted & (low > np.nanmin(low))
+    gap = high[above] - low[above]
+    parts = gap / high[above] if np.nanmin(low) >= 0 else gap[:0]
     return any(at_a_wall(one, weight) >= needed for one in (gap, parts))
 
 

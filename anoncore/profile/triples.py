@@ -15,7 +15,7 @@ FIRST_ROWS = 24  # records compared with all candidates at once
 FEW = 0.1  # of the candidates left: then they are listed
 BLOCK = 1 << 18  # candidates compared at a time
 SAMPLE = 1000  # records on which is counted how often three columns are present together
-PORTION = 1 << 22  # cells read at a time when candidates are taken one by one
+PORTION = 4096  # records among which those are sought first that have both columns
 
 
 def triples(values: np.ndarray, rng: np.random.Generator) -> list[Relation]:
@@ -126,24 +126,16 @@ def _within(thirds: np.ndarray, low: np.ndarray, high: np.ndarray, dead: np.ndar
 
 def _unrefuted(values: np.ndarray, rows: np.ndarray, i: int, candidates: np.ndarray, width: np.ndarray) -> np.ndarray:
     """Return those of the candidates (4, m) of column i that their records do not refute."""
-    limit = ROUNDED * np.minimum(width[i], np.minimum(width[candidates[0]], width[candidates[1]]))
-    state = np.vstack([candidates, np.zeros_like(candidates[:2])])  # and records seen, and complete
-    passed = [candidates[:, :0]]
-    start, size = 0, 4
-    while start < len(rows) and state.shape[1]:
-        size = max(1, min(2 * size, PORTION // state.shape[1]))
-        block = values[rows[start : start + size]]
-        j, k, sign, target, seen, complete = state
-        gap = np.abs(block[:, [i]] + sign * block[:, j] - target * block[:, k])
-        present = ~np.isnan(block[:, j])
-        turn = seen + np.cumsum(present, axis=0)
-        present &= turn <= SCREEN_ROWS
-        state[5] = complete + (present & ~np.isnan(gap)).sum(axis=0)
-        state[4] = turn[-1]
-        alive = ~((gap > limit) & present).any(axis=0)
-        done = alive & (state[4] >= SCREEN_ROWS)
-        passed.append(state[:4, done & (state[5] >= MIN_COMPLETE)])
-        state, limit = state[:, alive & ~done], limit[alive & ~done]
-        start += size
-    passed.append(state[:4, state[5] >= MIN_COMPLETE])
-    return np.concatenate(passed, axis=1)
+    passed = np.zeros(candidates.shape[1], dtype=bool)
+    for j in np.unique(candidates[0]).tolist():
+        at = np.flatnonzero(candidates[0] == j)
+        _, k, sign, target = candidates[:, at]
+        some = rows[:PORTION]
+        some = some[~np.isnan(values[some, j])][:SCREEN_ROWS]
+        if len(some) < SCREEN_ROWS < len(rows):
+            some = rows[~np.isnan(values[rows, j])][:SCREEN_ROWS]
+        own, other = values[some, i, None], values[some, j, None]
+        gap = np.abs(own + sign * other - target * values[np.ix_(some, k)])
+        off = gap > ROUNDED * np.minimum(width[k], min(width[i], width[j]))
+        passed[at] = ~off.any(axis=0) & ((~np.isnan(gap)).sum(axis=0) >= MIN_COMPLETE)
+    return candidates[:, passed]

@@ -31,7 +31,7 @@ def readable(table: Table, guesses: Iterable[Guess]) -> tuple[tuple[Guess, ...],
             continue
         columns[name] = one.frame[name]
         completed += one.schema.variables
-    whole = Microdata(pd.DataFrame(columns), Schema(completed)) if completed else None
+    whole = Microdata.trusted(pd.DataFrame(columns), Schema(completed)) if completed else None
     return tuple(read), whole
 
 

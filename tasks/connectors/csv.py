@@ -176,7 +176,7 @@ class Codes:
         if self.present and self.truths:
             return column.str.lower().map({"true": 1, "false": 0})
         if self.present and self.numbers:
-            return pd.to_numeric(column.str.replace(decimal, ".", regex=False))
+            return pd.to_numeric(column if decimal == "." else column.str.replace(decimal, ".", regex=False))
         return column
 
 

@@ -187,6 +187,11 @@ def test_levels_are_not_listed_when_there_are_many():
     assert len(guess([f"l{i % 20}" for i in range(N)]).variable.levels) == 20
 
 
+def test_periods_are_no_telephone_numbers():
+    assert guess(RNG.choice(["1985-1989", "1990-1994", "1995-1998"], N)).variable.is_masked
+    assert "telephone" in guess([f"0{n:03d} {n + 5000:04d}" for n in range(N)]).reason
+
+
 def test_levels_of_a_known_scale_keep_its_order():
     assert guess(RNG.choice(["high", "low", "medium"], N)).variable.levels == ("low", "medium", "high")
 

@@ -180,6 +180,8 @@ def _text_reason(facts: ColumnFacts, two_levels: bool) -> _Reason | None:
     texts = [v.strip() for v in facts.counts]
     sample = texts[:: max(1, len(texts) // 1000)]
     for pattern, reason, names_unit in TEXT_PATTERNS:
+        if names_unit is None and facts.listable_levels is not None:
+            continue  # periods or ranges: no number of a person has few levels that all repeat
         if sum(pattern.fullmatch(t) is not None for t in sample) >= 0.9 * len(sample):
             if names_unit is False and (dates := _Reason.of_dates(facts)) is not None:
                 return dates
