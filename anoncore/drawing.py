@@ -257,34 +257,53 @@ class Drawing:
         return _Draws(draw(np.arange(len(self.frame)), False), draw)
 
     def _ordered(self, variable: Variable, edits: EditSet) -> _Draws:
-        """Draw a number, or its distance from one drawn before that it never passes and equals in many records.
+        """Draw a number, or its distance from those drawn before that it never passes and equals in many records.
 
-        Where such a number has a spike of its own it is drawn by itself, and so where the other is missing beside it.
+        The distance is from the nearest of them, drawn again where it leads out of the source's range. A number that
+        has a spike of its own is drawn by itself, and so is one that is present where another is missing.
         """
         x = self._source(variable)
-        partners: dict[float, tuple[str, float, Floats]] = {}
-        for name, sign in _orders(variable.name, edits) if not len(self._states(x)[1]) else ():
-            if name in self.frame:
-                distance = sign * (x - self._source(self.data.schema[name]))
-                if 0.0 in self._states(distance)[1] and np.isnan(distance).sum() == np.isnan(x).sum():
-                    partners[float((distance == 0).mean())] = name, sign, distance
-        if not partners:
+        best = 0.0
+        for sign in (1.0, -1.0) if not len(self._states(x)[1]) else ():
+            names = [n for n, above in _orders(variable.name, edits) if above == sign and n in self.frame]
+            if not names:
+                continue
+            # From the nearest one: the largest of those below, or the least of those above.
+            ends = [np.max([sign * np.asarray(one) for one in side], axis=0) for side in self._sides(names)]
+            away = sign * x - ends[0]
+            same = float((away == 0).mean())
+            if same > best and 0.0 in self._states(away)[1] and np.isnan(away).sum() == np.isnan(x).sum():
+                best, distance, base, direction = same, away, sign * ends[1], sign
+        if not best:
             return self._numbers(variable, x)
-        name, sign, distance = partners[max(partners)]
-        draws, base = self._numbers(variable, distance), self.frame[name].to_numpy(dtype=np.float64)
+        draws = self._numbers(variable, distance)
+        within = np.nanmin(x), np.nanmax(x)
 
-        def beside(rows: Integers, drawn: Floats) -> Floats:
-            return np.asarray(round_to(base[rows] + sign * drawn, variable.precision)) + 0.0  # no −0
+        def beside(rows: Integers, draw: Callable[[Integers], Floats]) -> Floats:
+            values = np.full(len(rows), np.nan)
+            left = np.arange(len(rows))
+            for _ in range(_ATTEMPTS[0]):
+                drawn = base[rows[left]] + direction * draw(rows[left])
+                values[left] = round_to(drawn, variable.precision) + 0.0  # no −0
+                left = left[(values[left] < within[0]) | (values[left] > within[1])]
+                if not len(left):
+                    break
+            values[left] = base[rows[left]]
+            return values
 
         def number(rows: Integers) -> Floats:
             assert draws.number is not None
-            return beside(rows, draws.number(rows))
+            return beside(rows, draws.number)
 
-        return _Draws(
-            beside(np.arange(len(base)), draws.values),
-            lambda rows, from_all: beside(rows, draws.again(rows, from_all)),
-            number if draws.number else None,
-        )
+        def again(rows: Integers, from_all: bool) -> Floats:
+            return beside(rows, lambda some: draws.again(some, from_all))
+
+        return _Draws(again(np.arange(len(base)), False), again, number if draws.number else None)
+
+    def _sides(self, names: Sequence[str]) -> tuple[list[Floats], list[Floats]]:
+        """Return numbers that were drawn before: as they are in the source, and as drawn."""
+        drawn = [self.frame[name].to_numpy(dtype=np.float64) for name in names]
+        return [self._source(self.data.schema[name]) for name in names], drawn
 
     def _numbers(self, variable: Variable, x: Floats) -> _Draws:
         """Draw what the numbers ``x`` (N,) are (missing, a spike, or regular), then the regular ones."""
