@@ -102,12 +102,13 @@ class Moments:
 
 def carry_out(minutes: float, seed: int) -> tuple[Survey, float]:
     """Kill each command in turn until the time is over."""
-    found, begun = Survey(), time.monotonic()
+    found = Survey()
     with tempfile.TemporaryDirectory(prefix="moments-", ignore_cleanup_errors=True) as scratch:
         place = Place(Path(scratch) / "place", Canaries.plant())
         place.write()
         with Nursery(place) as nursery:
             moments = Moments(place, nursery, random.Random(seed), Path(scratch) / "templates")
+            begun = time.monotonic()
             while time.monotonic() - begun < minutes * 60:
                 for command in COMMANDS:
                     kill = moments.kill(command)
@@ -115,7 +116,7 @@ def carry_out(minutes: float, seed: int) -> tuple[Survey, float]:
                     if kill.problems:
                         say(f"{kill.how}, {kill.point}: {'; '.join(kill.problems)}")
                 say(f"{len(found.killed)} kills, {len(found.killed) - len(found.survived)} with problems")
-    return found, time.monotonic() - begun
+            return found, time.monotonic() - begun
 
 
 def section(found: Survey, seconds: float) -> str:
