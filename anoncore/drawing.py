@@ -16,7 +16,7 @@ from anoncore.edits.model import Edit, EditSet
 from anoncore.edits.product import ProductEdit
 from anoncore.kernels.donor_tree import DonorTree, LeafRule, Singles, leaf_lines, level_scores, target_groups
 from anoncore.kernels.ranks import normal_scores
-from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values
+from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values, without_extremes
 from anoncore.microdata import Microdata, Schema, Variable, round_to
 
 Floats = NDArray[np.float64]
@@ -259,8 +259,9 @@ class Drawing:
     def _ordered(self, variable: Variable, edits: EditSet) -> _Draws:
         """Draw a number, or its distance from those drawn before that it never passes and equals in many records.
 
-        The distance is from the nearest of them, drawn again where it leads out of the source's range. A number that
-        has a spike of its own is drawn by itself, and so is one that is present where another is missing.
+        The distance is from the nearest of them, drawn again where it leads beyond what a number drawn by itself can
+        be: up to the source's largest, released ones would reveal its holder. A number that has a spike of its own is
+        drawn by itself, and so is one that is present where another is missing.
         """
         x = self._source(variable)
         best = 0.0
@@ -277,7 +278,7 @@ class Drawing:
         if not best:
             return self._numbers(variable, x)
         draws = self._numbers(variable, distance)
-        within = np.nanmin(x), np.nanmax(x)
+        within = self._ends(x)
 
         def beside(rows: Integers, draw: Callable[[Integers], Floats]) -> Floats:
             values = np.full(len(rows), np.nan)
@@ -299,6 +300,13 @@ class Drawing:
             return beside(rows, lambda some: draws.again(some, from_all))
 
         return _Draws(again(np.arange(len(base)), False), again, number if draws.number else None)
+
+    def _ends(self, x: Floats) -> tuple[float, float]:
+        """Return between which numbers those of ``x`` (N,) are that are not of the outermost units."""
+        order = np.argsort(x, kind="stable")[: int((~np.isnan(x)).sum())]
+        units = None if self.data.units is None else self.data.units[order]
+        kept = without_extremes(x[order], units=units, rng=self.rng)
+        return float(kept[0]), float(kept[-1])
 
     def _sides(self, names: Sequence[str]) -> tuple[list[Floats], list[Floats]]:
         """Return numbers that were drawn before: as they are in the source, and as drawn."""
