@@ -77,7 +77,7 @@ def settle(home: Home) -> bool:
     store = store_of(home)
     if not store.content() and store.head() is None:
         return False
-    with store_of(home).lock():
+    with store.lock():
         known = entries(home)
         return len(_settled(home, known, signing_key(home))) > len(known)
 
@@ -135,6 +135,7 @@ def problems(home: Home, public: str | None = None) -> list[Finding]:
     public : the public key that should have signed last, as `public_key` gave it and as it was kept elsewhere; the
         home's own when not given, which can be replaced by anyone who can write there
     """
+    head = store_of(home).head()
     whole, rest = _lines(home)
     known = [entry for line in (*whole, rest) if (entry := parse_entry(line)) is not None]
     findings = [*line_problems(whole, rest), *chain_problems(known), *clock_problems(known)]
@@ -142,7 +143,7 @@ def problems(home: Home, public: str | None = None) -> list[Finding]:
     findings += mismatch
     if last:
         signers, changes = signers_of(known, last)
-        findings += [*changes, *signature_problems(known, signers), *head_problems(home, known, signers or [last])]
+        findings += [*changes, *signature_problems(known, signers), *head_problems(home, head, known, signers or [last])]
     return [*findings, *stated_losses(known)]
 
 
@@ -244,7 +245,8 @@ def _settled(home: Home, known: Entries, key: Ed25519PrivateKey) -> Entries:
         When entries were cut off.
     """
     public = keys.raw(key.public_key())
-    findings = head_problems(home, known, signers_of(known, public)[0] or [public])
+    head = store_of(home).head()
+    findings = head_problems(home, head, known, signers_of(known, public)[0] or [public])
     if cut := [f for f in findings if f.kind not in CUT_SHORT]:
         raise Fault(
             f"{cut[0].sentence}; nothing is entered. Restore the ledger from a backup, or state the loss "

@@ -192,7 +192,9 @@ def move(home: Home, name: str) -> None:
         database = Database(secret(name, home), place.ledger)
         with database.session() as cursor:
             cursor.execute(TABLES)
-            for number, line in enumerate(files.content().splitlines(), start=1):
+            *lines, rest = files.content().split(b"\n")
+            # Part of a line, which an append left that did not end, is no entry and stays in the file.
+            for number, line in enumerate([*lines, *([rest] if parse_entry(rest) else [])], start=1):
                 row = (place.ledger, number, line.decode())
                 cursor.execute("INSERT INTO anonflow_ledger VALUES (%s, %s, %s)", row)
             if (head := files.head()) is not None:

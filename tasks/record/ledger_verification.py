@@ -141,9 +141,11 @@ def signature_problems(entries: Entries, signers: Sequence[str]) -> Iterator[Fin
             yield Finding("signature", f"entry {place}", f"entry {place} is not signed by this home's key")
 
 
-def head_problems(home: Home, entries: Entries, signers: Sequence[str]) -> list[Finding]:
-    """Return whether the head names the last entry, signed; else entries may have been cut off."""
-    written = store_of(home).head()
+def head_problems(home: Home, written: bytes | None, entries: Entries, signers: Sequence[str]) -> list[Finding]:
+    """Return whether the head names the last entry, signed; else entries may have been cut off.
+
+    Outside the ledger's lock the head is read before the entries, since others may be appended meanwhile.
+    """
     head, where, last = _parsed(written), home.head.name, len(entries)
     if head is None:
         gone = "is gone" if written is None else "cannot be read"

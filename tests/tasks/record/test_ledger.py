@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tasks.common import keys
 from tasks.common.errors import Fault, Refused
 from tasks.common.home import Home, make_private, write_private
-from tasks.record import ledger, signing
+from tasks.record import ledger, ledger_store, signing
 from tasks.record.entry import (
     START,
     KeyFacts,
@@ -572,3 +572,17 @@ def test_an_entry_that_is_dated_before_the_one_it_follows_is_found(filled: Home)
         dated = [replace(first, time="2026-01-01T12:00:00+00:00"), replace(second, time=f"2026-01-01T{seconds}+00:00")]
         assert [finding.kind for finding in clock_problems(dated)] == ["clock"] * found
     assert list(clock_problems(ledger.entries(filled))) == []
+
+
+def test_an_entry_that_comes_while_the_ledger_is_read_is_no_loss(filled: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ledger_store.Files.content
+
+    def content(self: ledger_store.Files) -> bytes:
+        read = given(self)
+        monkeypatch.setattr(ledger_store.Files, "content", given)
+        enter(filled, "published", release="meanwhile")
+        return read
+
+    monkeypatch.setattr(ledger_store.Files, "content", content)
+    assert sentences(filled) == []
+    assert len(ledger.entries(filled)) == 6

@@ -203,3 +203,19 @@ def test_a_backup_holds_the_ledger_as_files_and_a_restored_home_goes_on_with_the
     assert enter(restored, "published", release="other").number == 4
     assert len(ledger.entries(home)) == 4
     assert ledger.entries(home)[-1].facts.subject == "later"
+
+
+def test_what_an_append_left_that_did_not_end_is_not_moved(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SECRET, postgres_url)
+    home = Home.locate(tmp_path / "home")
+    for number in range(2):
+        enter(home, "published", release=f"r{number}")
+    with home.ledger.open("ab") as file:
+        file.write(b'{"digest":"0')
+    ledger.trusted(home)
+    ledger_store.move(home, SECRET)
+    assert ledger.problems(home) == []
+    assert enter(home, "published", release="next").number == 3
+    assert ledger.problems(home) == []
