@@ -16,6 +16,7 @@ from scipy.special import gammaln
 SHARP = 0.25  # of the rate that chance gives: below it, a range thins out and has no edge
 WIDTHS = (0.05, 0.1, 0.2, 0.3)  # shares of the numbers in the range next to a wall
 NEAR = 0.15  # of the range next to a wall in its nearest quarter: 0.25 where evenly spread, 0.06 where growing from 0
+UNSEEN = 4.0  # numbers expected where there are none, at the unfavourable end of chance
 FAMILY = 0.01  # probability, for each kind of rule, that a table of independent columns gives one
 
 
@@ -80,11 +81,13 @@ def at_a_wall(distances: np.ndarray, weight: float) -> float:
     evidence of ``weight`` statistical units.
     """
     best = 0.0
-    for share in WIDTHS if len(distances) else ():
-        width = np.nextafter(np.quantile(distances, share), np.inf)
-        counts = np.bincount(np.minimum(distances / width, 3).astype(np.intp), minlength=4)[:3] * weight
-        less, more = counts - 2 * np.sqrt(counts), counts + 2 * np.sqrt(counts)
-        near = (distances < width / 4).sum() * weight
+    for width in np.quantile(distances, WIDTHS) if len(distances) else ():
+        if width == 0:
+            continue
+        counts = np.bincount(np.minimum(distances / np.nextafter(width, np.inf), 3).astype(np.intp), minlength=4)[:3]
+        counts = counts * weight
+        less, more = counts - 2 * np.sqrt(counts), np.maximum(counts + 2 * np.sqrt(counts), UNSEEN)
+        near = (distances <= width / 4).sum() * weight
         if less[0] > 0 and near >= NEAR * counts[0]:
             steep = less[0] ** 2 / more[1]
             best = max(best, min(steep, less[0] ** 3 * max(less[2], 0.0) / more[1] ** 3))

@@ -11,6 +11,7 @@ from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import EditSet
 from anoncore.microdata import Microdata, Schema
 from anoncore.profile import MIN_COUNT, find_rules, find_sums, outward, profile
+from anoncore.profile.support import at_a_wall
 
 N = 400
 RNG = np.random.default_rng(7)
@@ -561,6 +562,14 @@ def test_parts_and_dates_are_in_order_and_what_merely_differs_is_not():
     )
     found = {tuple(sorted(e.terms, key=lambda name: e.terms[name])) for e in active(frame, LinearEdit)}
     assert found == {("start", "end"), ("part", "total"), ("hits", "tries")}
+
+
+def test_evidence_of_a_wall_is_finite_beside_an_empty_range():
+    near = np.repeat([0.0, 1.0], [8, 30])
+    with np.errstate(all="raise"):
+        assert 0 < at_a_wall(np.concatenate([near, np.arange(10.0, 172.0)]), 1.0) < 30
+        assert at_a_wall(np.concatenate([near, np.full(160, 50.0)]), 1.0) < 0
+        assert at_a_wall(np.concatenate([np.zeros(100), np.arange(1.0, 101.0)]), 1.0) < 0
 
 
 def test_an_order_that_limits_imply_is_none():
