@@ -47,8 +47,8 @@ def _as_text(column: pd.Series) -> pd.Series:
     numbers = pd.api.types.is_numeric_dtype(column)
     if not numbers or np.signbit(column[column == 0].to_numpy(dtype=np.float64)).any():
         return column.astype("string")
-    codes, levels = pd.factorize(column)
-    texts = pd.Index(pd.Series(levels, dtype=column.dtype).astype("string"))
+    codes, levels = pd.factorize(column.array)
+    texts = pd.Index(pd.Series(levels).astype("string"))
     return pd.Series(pd.Categorical.from_codes(codes, texts), index=column.index)
 
 
@@ -82,7 +82,7 @@ def _values(column: pd.Series) -> np.ndarray:
     """Return (N,) 64 bits of each value, by its number where it is one."""
     if pd.api.types.is_numeric_dtype(column):
         return _numbers(column.to_numpy(dtype="float64", na_value=np.nan))
-    codes, levels = pd.factorize(column)
+    codes, levels = pd.factorize(column.array)
     # The last is that of the code -1, which means missing.
     stripped = [*(str(level).strip() for level in levels), ""]
     texts = np.array(["" if text in MISSING else text for text in stripped], dtype=object)

@@ -111,6 +111,7 @@ def test_the_digest_of_a_content_is_that_of_all_values_as_text():
             "count": pd.array(np.where(some, None, rng.integers(0, 9, 300)), dtype="Int64"),
             "share": pd.array(np.where(some, np.nan, rng.random(300)), dtype="Float64"),
             "single": rng.normal(size=300).astype("float32"),
+            "half": rng.normal(size=300).astype("float16"),
             "signed": np.where(some, -0.0, 0.0),
             "true": some,
             "none": np.full(300, np.nan),
