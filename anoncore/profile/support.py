@@ -84,8 +84,8 @@ def at_a_wall(distances: np.ndarray, weight: float) -> float:
     for width in np.quantile(distances, WIDTHS) if len(distances) else ():
         if width == 0:
             continue
-        counts = np.bincount(np.minimum(distances / np.nextafter(width, np.inf), 3).astype(np.intp), minlength=4)[:3]
-        counts = counts * weight
+        places = np.minimum(distances / np.nextafter(width, np.inf), 3).astype(np.intp)
+        counts = np.bincount(places, minlength=4)[:3] * weight
         less, more = counts - 2 * np.sqrt(counts), np.maximum(counts + 2 * np.sqrt(counts), UNSEEN)
         near = (distances <= width / 4).sum() * weight
         if less[0] > 0 and near >= NEAR * counts[0]:

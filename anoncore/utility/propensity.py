@@ -110,7 +110,7 @@ def propensity_utility(
     181, 663–688: with k parameters, constant included, N records together and c the released share,
     E = (k − 1)(1 − c)² c / N and sd = √(2(k − 1)) (1 − c)² c / N. That null takes the original for given and
     draws the release from it. An independent sample brings the original's own sampling error too: 1 − c
-    in place of (1 − c)². Weights are own_rows: with M = Σ w x xᵀ and Q = Σ w² x xᵀ of the centred columns,
+    in place of (1 − c)². Weights are this library's: with M = Σ w x xᵀ and Q = Σ w² x xᵀ of the centred columns,
     k − 1 becomes tr(M⁻¹Q) in E, and tr((M⁻¹Q)²) under the root.
 
     Examples

@@ -143,7 +143,8 @@ def problems(home: Home, public: str | None = None) -> list[Finding]:
     findings += mismatch
     if last:
         signers, changes = signers_of(known, last)
-        findings += [*changes, *signature_problems(known, signers), *head_problems(home, head, known, signers or [last])]
+        findings += [*changes, *signature_problems(known, signers)]
+        findings += head_problems(home, head, known, signers or [last])
     return [*findings, *stated_losses(known)]
 
 

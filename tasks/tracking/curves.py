@@ -2,7 +2,7 @@
 
 An experiment beside that of the releases holds two runs, so that each of its charts shows two lines: what was measured,
 and the limit. A point's step is the number of the release, its time that of the publication. All of it is derived from
-ledger and dossiers, and an audit compares it with them.
+ledger and dossiers, and an audit compares the points with them.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _description(home: Home, releases: Sequence[Published]) -> str:
     return (
         "Published releases of this plan. The chart view (second button below) shows what was measured over the "
         "releases, and the policy’s limit as a line; a group’s name says whether a figure may be at most, or must be "
-        "at least its limit. `anonflow audit verify` compares all of it with the signed ledger.\n\n"
+        "at least its limit. `anonflow audit verify` compares the curves with the signed ledger.\n\n"
         "| step | published (UTC) | release | approved by | risk nearest its limit |\n|---|---|---|---|---|\n"
         + "\n".join(rows)
         + (f"\n\n{older} older releases are in the curves alone." if older else "")

@@ -160,8 +160,9 @@ def _regression(utility: Utility, limits: UtilityLimits) -> GateResult | None:
         "how far the confidence intervals of a regression overlap, the least of "
         f"{count(len(fits))} {'declared ones' if utility.regressions else 'of the strongest associations'}",
     )
-    threshold = Threshold(overlap if one.fitted else -1.0, limit, at_least=True)
-    return _result("regressions", limits, threshold, texts)
+    result = _result("regressions", limits, Threshold(overlap if one.fitted else -1.0, limit, at_least=True), texts)
+    # What could not be fitted has no overlap, and no curve shows one.
+    return result if one.fitted else replace(result, threshold=None)
 
 
 def _usual_overlap(coefficients: int, tests: int) -> float:

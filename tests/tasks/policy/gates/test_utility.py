@@ -64,6 +64,7 @@ def test_a_regression_that_only_the_source_can_fit_is_for_a_person() -> None:
         found = results(GATE, changed(assessment(), utility__regressions=fits), utility={"overlap": 0.0})
         assert found["regressions"].verdict == verdict
         assert ("could not be fitted" in found["regressions"].figure) == (verdict != "pass")
+        assert (found["regressions"].threshold is None) == (verdict != "pass")
 
 
 def test_regressions_with_few_coefficients_are_read_together() -> None:
