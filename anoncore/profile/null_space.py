@@ -10,7 +10,7 @@ from scipy.linalg import qr, solve_triangular
 from anoncore.profile.findings import MIN_ROWS
 from anoncore.profile.relations import Relation, canonical, complete, deviation, patterns, vector
 
-MAX_TERMS = 7
+MAX_TERMS = 24  # as of a score and the 23 items of a scale
 PATIENCE = 8  # sets of columns in a row that bring nothing, before mixed dependencies count as known
 MAX_TANGLED = 50  # dependencies, of one set of columns, that are made shorter by each other
 NONZERO_ROWS = 8  # records, of those examined, in which a column is not 0

@@ -26,6 +26,7 @@ from anoncore.profile.support import at_a_wall, needed
 from anoncore.profile.tables import SPIKE, Table
 
 FACTORS = (7, 12, 24, 60, 100, 1000)  # days of a week, months, hours, minutes, per cent
+PER_CENT = 100.0
 FEWEST_MULTIPLES = 5  # different numbers in the larger unit
 SOME_BELOW = 0.05  # of the records in which one number is truly below the other
 
@@ -149,6 +150,8 @@ def _bounds(table: Table, computed: set[str]) -> Iterator[Finding]:
             lower = math.floor(lower)
         if low >= 0 and high <= 1 and (present != np.round(present)).any():
             lower, upper = 0.0, 1.0
+        if low >= 0 and high == PER_CENT and (present != np.round(present)).any():
+            upper = high
         if np.isfinite([lower, upper]).all():
             edit = BoundEdit(name=f"limits of {name}", variable=name, lower=lower, upper=upper)
             yield Finding(edit, _spike(present, low))

@@ -239,6 +239,9 @@ def test_rare_codes_beside_text_stay_in_their_order():
         ([*range(5), -9], [-9]),
         ([*range(5), -1], [-1]),
         ([*range(-20, 20)], []),
+        ([-1, 0, 1], [-1]),
+        ([-1, 0, 1, None], []),
+        ([*range(-2, 3)], []),
         ([*range(100, 1000, 7), 9999], [9999]),
     ],
 )
@@ -368,6 +371,21 @@ def test_a_long_sum_up_to_rounding_that_few_records_break_is_found():
     assert (found.edit.dependent, set(found.edit.terms)) == ("all", {*"wxyz", "all"})
     assert found.broken == 10
     assert 1 <= found.edit.tolerance <= 3
+
+
+@pytest.mark.parametrize("items", [9, 20])
+def test_scores_of_long_scales_are_found_also_where_missing_answers_count_as_0(items):
+    draw = np.random.default_rng(items)
+    frame = pd.DataFrame({f"i{j}": draw.integers(0, 4, 900).astype(float) for j in range(items)})
+    frame["short"] = frame.iloc[:, 1 : items - 1].sum(axis=1)
+    frame["score"] = frame.iloc[:, :items].sum(axis=1)
+    answered = {f.edit.dependent: set(f.edit.terms) for f in find_sums(frame, rng=rng())}
+    assert len(answered) == 2
+    assert answered["score"] >= {"i0", f"i{items - 1}", "score"}
+    frame.loc[:99, "i2"] = np.nan
+    found = find_sums(frame, rng=rng())
+    assert all(f.active for f in found)
+    assert {f.edit.dependent for f in found if "i2" in f.edit.terms} == {None}
 
 
 def test_an_average_of_readings_is_found():
@@ -513,6 +531,13 @@ def test_limits_are_zero_or_beyond_what_few_hold():
             values = data.frame[edit.variable]
             assert edit.lower == 0 or edit.lower < values.min() or (values == edit.lower).sum() >= MIN_COUNT
             assert edit.upper is None or edit.upper > values.max() or (values == edit.upper).sum() >= MIN_COUNT
+
+
+@pytest.mark.parametrize(("highest", "upper"), [(100.0, 100.0), (98.7, 100.0), (104.2, 200.0)])
+def test_percentages_end_at_100(highest, upper):
+    share = np.append(np.random.default_rng(1).uniform(0, 90, 500).round(1), highest)
+    (limits,) = active(pd.DataFrame({"lunch": share, "group": ["a", "b", "c"] * 167}), BoundEdit)
+    assert limits.upper == upper
 
 
 def test_every_active_rule_holds_and_all_names_differ():

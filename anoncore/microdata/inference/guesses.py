@@ -417,8 +417,16 @@ def _codes(facts: ColumnFacts) -> tuple[tuple[Any, int], ...]:
     counts = {float(v): n for v, n in facts.counts.items()}
     usual = float(np.median(list(counts.values())))
     codes = {v for v, n in counts.items() if abs(v) >= 99 and v in MISSING_CODES and n >= 10 * usual}
-    codes.update(_outlying(facts.numbers, 1.0), _outlying(-facts.numbers[::-1], -1.0))
+    codes.update(_outlying(facts.numbers, 1.0))
+    if not _from_minus_to_plus(facts):
+        codes.update(_outlying(-facts.numbers[::-1], -1.0))
     return tuple((as_number_or_text(v), counts[v]) for v in sorted(codes) if counts[v] >= MIN_COUNT)
+
+
+def _from_minus_to_plus(facts: ColumnFacts) -> bool:
+    """Whether the numbers are a scale about 0: -1, 0 and 1 only where cells are empty, as -1 may mean so beside 0 and 1."""
+    symmetric = np.array_equal(facts.numbers, -facts.numbers[::-1])
+    return symmetric and (len(facts.counts) > 3 or facts.present < facts.records)
 
 
 def _outlying(values: np.ndarray, sign: float) -> list[float]:
