@@ -17,7 +17,7 @@ from anoncore.profile import NESTED, Guess, find_rules, groups_that_stand_out, p
 from flows.draft.document import document
 from flows.draft.readable import dropped, readable
 from flows.draft.table import NESTED_COLUMNS, Table
-from flows.draft.units import Units, distinguished, names_asked_about, numbered_groups, panel_named
+from flows.draft.units import Units, distinguished, names_asked_about, numbered_groups, panel_named, time_of_panel
 from tasks.common.errors import Refused, named, odd, visible
 from tasks.intake.columns import like_a_formula
 from tasks.intake.source import SourceSection
@@ -68,7 +68,8 @@ def draft_plan(data: Path, base: Path) -> str:
     if microdata is None:
         return document(table, guesses, units)
     microdata = microdata.with_units(units.of_records)
-    return document(table, guesses, units, find_rules(microdata, profiled.sums), groups_that_stand_out(microdata))
+    rules, groups = find_rules(microdata, profiled.sums), groups_that_stand_out(microdata)
+    return document(table, guesses, units, rules, groups, time_of_panel(guesses, frame, units))
 
 
 def source_of(data: Path) -> SourceSection:

@@ -106,7 +106,10 @@ TREES = """\
   # Every variable is drawn from groups of people who are alike in the variables before it, so that limits, zeros,
   # cells that are missing, and relations stay. Smaller leaves keep more, larger ones hide people better; anonflow tune
   # PLAN searches. Proposed because other methods lost zeros, limits and relations of mixed tables in our measurements.
-  - {{method: sequential-trees, leaf: {leaf}}}
+  - {{method: sequential-trees, leaf: {leaf}{first}}}
+"""
+TIME_FIRST = """\
+  # The time of a panel is drawn first: drawn late, points in time became rarer and trends were lost.
 """
 
 SWAP = """\
@@ -154,9 +157,15 @@ def document(
     units: Units,
     rules: Iterable[Finding] = (),
     groups: Iterable[StandsOut] = (),
+    time: str = "",
 ) -> str:
-    """Return the draft of a table's plan; what needs a person is listed first, with its lines."""
-    rest = [*_edits(rules), *_choices(table, units, groups)]
+    """Return the draft of a table's plan; what needs a person is listed first, with its lines.
+
+    ``time`` is that of a panel.
+    """
+    rules = tuple(rules)
+    computed = {getattr(f.edit, "dependent", None) for f in rules if f.active}
+    rest = [*_edits(rules), *_choices(table, units, groups, "" if time in computed else time)]
     body = [*_opening(table), *_variables(guesses, table.notes), *_unit(units), *map(_line, rest)]
     head = [
         f"# Drafted by anonflow from {to_yaml(table.path.name)}: {units.records} records, {len(table.names)} columns."
@@ -297,14 +306,17 @@ def _rule(finding: Finding) -> str:
     return to_yaml(stated) + _comment(finding.reason)
 
 
-def _choices(table: Table, units: Units, groups: Iterable[StandsOut]) -> Iterator[str]:
-    """Yield the sections in which, but for groups that stand out, nothing depends on the data, with their defaults."""
+def _choices(table: Table, units: Units, groups: Iterable[StandsOut], time: str) -> Iterator[str]:
+    """Yield the sections in which nothing depends on the data but groups that stand out and the time of a panel."""
     title = "".join(c for c in table.path.stem if c.isprintable())
     yield from _section("reference", ReferenceSection(kind="cross"), REFERENCE)
     yield STEPS.format(k=RARE_OF_SEVERAL if units.records >= 2 * units.units else RARE)
     leaf = next((leaf for least, leaf in LEAVES if units.units >= least), None)
     wide = 2 if len(table.names) * WIDE > units.units else 1
-    yield (SWAP if leaf is None else TREES.format(leaf=wide * leaf)).rstrip("\n")
+    first = f", first: {to_yaml([time])}" if time else ""
+    yield (SWAP if leaf is None else (TIME_FIRST if time else "") + TREES.format(leaf=wide * leaf, first=first)).rstrip(
+        "\n"
+    )
     yield from _groups(groups)
     yield ""
     yield from _section("assessment", AssessmentSection(), ASSESSMENT)

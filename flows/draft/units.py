@@ -22,6 +22,7 @@ WITHIN = "it counts from the start again within each {}, so that equal values ar
 NESTED = "whole numbers in the order of {}, which repeat, so that they number groups of records"
 FEWEST_UNITS = 5
 LARGEST = 5  # records of a mother, on average; schools have more
+MOST_TIMES = 100  # of a panel, as months of eight years
 COLLISIONS = 20.0  # records of one unit at one time that chance would give, where there are none
 
 
@@ -81,6 +82,19 @@ def _names_units(frame: pd.DataFrame, name: str, time: str) -> bool:
     repeated = len(counts) >= FEWEST_UNITS and n >= 2 * len(counts)
     by_chance = float((counts * (counts - 1.0)).sum()) / (2.0 * moments)
     return repeated and by_chance >= COLLISIONS and not frame.duplicated([name, time]).any()
+
+
+def time_of_panel(guesses: Iterable[Guess], frame: pd.DataFrame, units: Units) -> str:
+    """Return the released time of which no unit has two records; "" where there is none, or units seldom recur."""
+    if units.records < 2 * units.units:
+        return ""
+    names = [g.variable.name for g in guesses if g.variable.is_masked and words_of(g.variable.name) & TIMES]
+    unit = pd.Series(units.of_records, index=frame.index)
+    for name in names:
+        moments = frame[name]
+        if 2 < moments.nunique() <= MOST_TIMES and not pd.DataFrame({"unit": unit, "time": moments}).duplicated().any():
+            return name
+    return ""
 
 
 def numbered_groups(guesses: Iterable[Guess], frame: pd.DataFrame) -> tuple[Guess, ...]:

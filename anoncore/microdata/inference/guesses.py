@@ -424,8 +424,8 @@ def _codes(facts: ColumnFacts) -> tuple[tuple[Any, int], ...]:
 
 
 def _from_minus_to_plus(facts: ColumnFacts) -> bool:
-    """Whether the numbers are a scale about 0: -1, 0 and 1 only where cells are empty, as -1 may mean so beside 0 and 1."""
-    symmetric = np.array_equal(facts.numbers, -facts.numbers[::-1])
+    """Whether numbers are a scale about 0; -1, 0 and 1 only where cells are empty, as -1 may mean so beside 0 and 1."""
+    symmetric = bool(np.array_equal(facts.numbers, -facts.numbers[::-1]))
     return symmetric and (len(facts.counts) > 3 or facts.present < facts.records)
 
 

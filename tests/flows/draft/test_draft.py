@@ -617,6 +617,18 @@ def test_what_names_the_units_of_a_panel_is_found(tmp_path):
     assert "# confirm: 600 records are of 60 units, joined by firm." in text
 
 
+@pytest.mark.parametrize("twice", [False, True])
+def test_the_time_of_a_panel_is_drawn_first(tmp_path, twice):
+    draw = np.random.default_rng(9)
+    firms, years = np.divmod(np.arange(3000), 6)
+    frame = pd.DataFrame({"firmid": firms, "sales": draw.lognormal(5, 1, 3000), "year": 2000 + years})
+    frame.loc[1, "year"] -= twice
+    text = drafted(csv(tmp_path, frame))
+    (trees,) = [step for step in loaded(tmp_path / "people.csv", text).plan.steps if step.method == "sequential-trees"]
+    assert trees.first == (() if twice else ("year",))
+    assert ("# The time of a panel is drawn first" in text) is not twice
+
+
 def test_a_panel_with_many_gaps_is_found(tmp_path):
     draw = np.random.default_rng(9)
     firms, years = np.divmod(np.flatnonzero(draw.random(60 * 15) < 0.3), 15)
