@@ -236,6 +236,8 @@ def _ordered(low: np.ndarray, high: np.ndarray, needed: float, weight: float) ->
     above = counted & (low > np.nanmin(low))
     gap = high[above] - low[above]
     parts = gap / high[above] if np.nanmin(low) >= 0 else gap[:0]
+    if len(parts) and parts.min() > 1 / 2:  # small numbers lie near each other whatever they measure
+        return False
     return any(at_a_wall(one, weight) >= needed for one in (gap, parts))
 
 

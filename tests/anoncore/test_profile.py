@@ -597,6 +597,14 @@ def test_evidence_of_a_wall_is_finite_beside_an_empty_range():
         assert at_a_wall(np.concatenate([np.zeros(100), np.arange(1.0, 101.0)]), 1.0) < 0
 
 
+def test_amounts_of_which_one_never_reaches_half_the_other_are_not_in_order():
+    draw = np.random.default_rng(2)
+    capital = draw.lognormal(5.5, 2.2, 6000)
+    employment = 0.015 * capital**0.9 * draw.lognormal(0, 0.5, 6000)
+    frame = pd.DataFrame({"capital": capital, "employment": employment}).round(3)
+    assert [e for e in active(frame, LinearEdit) if e.relation == ">="] == []
+
+
 def test_an_order_that_limits_imply_is_none():
     draw = np.random.default_rng(6)
     frame = pd.DataFrame({"part": draw.random(2000).round(1), "plan": draw.integers(1, 30, 2000)})
