@@ -185,6 +185,7 @@ class Gate:
     limits : the section of the policy that holds its limits; None without
     untested_as : name under which the policy's `untested` accepts that it could not be tested
     individual : it concerns single records, and is waived where the plan waives their protection
+    half_is_weighed : one of two halves that fails asks a person where all records pass, who have more to hide among
     publishes : for each figure of the assessment that may be published ("risk.linkage", "utility"), how coarse
     metrics : its figures as numbers, by the names under which they are tracked
     attacks : its rows of the report's table of attacks
@@ -196,6 +197,7 @@ class Gate:
     limits: type[Section] | None = None
     untested_as: str = ""
     individual: bool = False
+    half_is_weighed: bool = False
     publishes: Mapping[str, Rounding] = field(default_factory=dict)
     metrics: Callable[[Assessment], Metrics] = lambda assessment: {}
     attacks: Callable[[PublishedAssessment], tuple[Attack, ...]] = lambda assessment: ()

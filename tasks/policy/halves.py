@@ -25,8 +25,8 @@ def results_of(gate: Gate, assessment: Assessment | PublishedAssessment, policy:
     """Return a gate's results: of all records where these suffice, else of both halves together.
 
     A half that fails by its interval fails the release, whatever the other results; tests with a p-value are joined by
-    Fisher's method, form by form, so that both halves together keep the level. A half that fails otherwise asks a
-    person where all records pass.
+    Fisher's method, form by form, so that both halves together keep the level. A half that fails asks a person where
+    all records pass, if the gate says so.
     """
     whole = gate.evaluate(assessment, policy)
     if not assessment.halves:
@@ -34,7 +34,8 @@ def results_of(gate: Gate, assessment: Assessment | PublishedAssessment, policy:
     sides = [{one.name: one for one in gate.evaluate(assessment.of(half), policy)} for half in assessment.halves]
     of_all = {one.name: one for one in whole}
     names = dict.fromkeys([*of_all, *(name for side in sides for name in side)])
-    return tuple(_joined(of_all.get(name), [side[name] for side in sides if name in side]) for name in names)
+    joined = [_joined(of_all.get(name), [side[name] for side in sides if name in side]) for name in names]
+    return tuple(map(_weighed, joined, map(of_all.get, names)) if gate.half_is_weighed else joined)
 
 
 def metrics_of(gate: Gate, assessment: Assessment) -> Metrics:
@@ -70,7 +71,7 @@ def _joined(whole: GateResult | None, halves: Sequence[GateResult]) -> GateResul
     if whole is not None and tested and (whole.verdict == "fail" or failed is None):
         return whole
     if failed is not None:
-        return _beside(whole, failed)
+        return failed
     bounds = [one.bounds for one in halves if one.bounds is not None]
     if len(bounds) < len(halves) or len(halves) == 1:
         worse = min(halves, key=lambda one: _rank(one.verdict))
@@ -103,14 +104,11 @@ def _needed(open_: Bounds) -> str:
     return "; it is near the limit, not short of units: stronger masking or fewer variables would lower it"
 
 
-def _beside(whole: GateResult | None, failed: GateResult) -> GateResult:
-    """Return the failure of a half, which a person weighs where all records are shown to be within the limit.
-
-    Halves have fewer people to hide among. An interval or a p-value of a half decides by itself.
-    """
-    if whole is None or whole.verdict != "pass" or failed.bounds is not None or failed.chance is not None:
-        return failed
-    return replace(failed, verdict="inconclusive", meaning=f"{failed.meaning}; all records pass: {whole.figure}")
+def _weighed(joined: GateResult, whole: GateResult | None) -> GateResult:
+    """Return the failure of a half as a question where all records are shown to be within the limit."""
+    if whole is None or (joined.verdict, whole.verdict) != ("fail", "pass"):
+        return joined
+    return replace(joined, verdict="inconclusive", meaning=f"{joined.meaning}; all records pass: {whole.figure}")
 
 
 def _bounded(worst: BoundedFigure, upper: float) -> str:

@@ -25,6 +25,16 @@ class Verdict:
     reason: str
     gates: tuple[GateResult, ...]
 
+    @property
+    def nearest_limit(self) -> GateResult | None:
+        """The question about risk whose upper bound is the largest part of what the policy accepts."""
+        used = {
+            one.bounds.upper / one.bounds.passes_within: one
+            for one in self.gates
+            if one.topic == "Risk" and one.bounds is not None and one.bounds.passes_within > 0
+        }
+        return used[max(used)] if used else None
+
 
 def decide(assessment: Assessment, policy: PolicySection, gates: Sequence[Gate] = GATES) -> Verdict:
     """Put every gate to an assessment.

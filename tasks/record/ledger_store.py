@@ -107,6 +107,8 @@ class Database:
         Where the connection is lost meanwhile, of two lines of one number the second is refused.
         """
         with self.session() as cursor:
+            # The lock of a machine that died would be held for the two hours after which systems look.
+            cursor.execute("SET LOCAL tcp_keepalives_idle = 30; SET LOCAL tcp_keepalives_interval = 10")
             cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"anonflow {self.ledger}",))
             yield
 

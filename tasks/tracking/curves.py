@@ -16,12 +16,13 @@ from datetime import datetime
 from tasks.common.errors import Refused
 from tasks.common.formatting import markdown_cell
 from tasks.common.home import Home
-from tasks.policy.gate import GateResult
+from tasks.policy.verdict import Verdict
 from tasks.record import ledger
 from tasks.record.dossier import find_verdict
 from tasks.record.entry import Facts, LedgerEntry, ReleaseFacts
 from tasks.record.ledger_verification import Finding
 from tasks.tracking import mlflow as track
+from tasks.tracking.metrics import readable
 from tasks.tracking.mlflow import CurvePoint
 
 CURVES = " curves"
@@ -49,22 +50,20 @@ class Published:
         """Who approved it."""
         return ", ".join(one.approver for one in self.entry.facts.approvals) or "the policy alone"
 
-    def results(self, home: Home) -> tuple[GateResult, ...]:
-        """Return the results of its gates; none where its dossier is changed or gone."""
+    def verdict(self, home: Home) -> Verdict | None:
+        """Return what the policy said of it; None where its dossier is changed or gone."""
         try:
-            verdict = find_verdict(home, self.entry.facts.release)
+            return find_verdict(home, self.entry.facts.release)
         except Refused:
-            return ()
-        return verdict.gates if verdict else ()
+            return None
 
     def nearest_limit(self, home: Home) -> str:
         """Return the risk whose upper bound is the largest part of what the policy accepts."""
-        bounded = [(one.name, one.decisive) for one in self.results(home) if one.topic == "Risk" and one.bounds]
-        used = {name: level for name, level in bounded if level and level.limit > 0}
-        if not used:
+        verdict = self.verdict(home)
+        worst = verdict.nearest_limit if verdict else None
+        if worst is None or worst.bounds is None:
             return ""
-        name = max(used, key=lambda one: used[one].figure / used[one].limit)
-        return f"{name} ≤ {used[name].figure:.3g}, limit {used[name].limit:.3g}"
+        return f"{worst.name} ≤ {worst.bounds.upper:.3g}, limit {worst.bounds.passes_within:.3g}"
 
 
 def published_releases(known: Sequence[LedgerEntry[Facts]]) -> dict[str, list[Published]]:
@@ -138,11 +137,12 @@ def _points(home: Home, releases: Sequence[Published], there: Collection[int] = 
     points = set()
     for one in releases:
         time = int(datetime.fromisoformat(one.entry.time).timestamp() * 1000)
-        for result in () if one.number in there else one.results(home):
+        verdict = None if one.number in there else one.verdict(home)
+        for result in verdict.gates if verdict else ():
             if (decisive := result.decisive) is not None and math.isfinite(decisive.figure):
                 topic = "risk p-value" if result.chance and not result.bounds else result.topic.lower()
                 side = "at least" if decisive.at_least else "at most"
                 metric = UNNAMED.sub(" ", f"{topic} {side}/{result.name}")
-                points.add(CurvePoint("releases", metric, decisive.figure, one.number, time))
+                points.add(CurvePoint("releases", metric, readable(decisive.figure), one.number, time))
                 points.add(CurvePoint("limits", metric, decisive.limit, one.number, time))
     return points

@@ -26,9 +26,9 @@ def metrics(dossier: Dossier) -> dict[str, float]:
         flat[f"edits/violations_{side}"] = sum(rule.violated for rule in report.rules)
     for gate in GATES:
         flat |= metrics_of(gate, dossier.assessment)
-    return {name: _readable(float(value)) for name, value in flat.items() if value is not None}
+    return {name: readable(float(value)) for name, value in flat.items() if value is not None}
 
 
-def _readable(value: float) -> float:
+def readable(value: float) -> float:
     """Return a count as it is, and any other figure with five digits that count: more would be noise."""
     return value if value.is_integer() else float(f"{value:.5g}")

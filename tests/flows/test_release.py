@@ -23,6 +23,7 @@ from tasks.record import ledger, signing
 from tasks.record.decision import Decision
 from tasks.record.dossier import read_dossier
 from tasks.record.entry import Head, ReleaseFacts
+from tasks.record.ledger_store import store_of
 from tests.flows.conftest import CANARY_TEXT
 
 pytestmark = [pytest.mark.platform, pytest.mark.usefixtures("tracking")]
@@ -280,7 +281,7 @@ def test_a_publication_cut_short_is_settled_by_the_next_run(office, after, home)
 
     def cut_short() -> None:
         home.ledger.write_text(lines[0] + "\n")
-        ledger._write_head(home, Head(number=1, digest=announced.digest), signing.signing_key(home))
+        store_of(home).put_head(ledger._signed(Head(number=1, digest=announced.digest), signing.signing_key(home)))
 
     cut_short()
     assert _run(plan, home).status == "unchanged"

@@ -52,6 +52,7 @@ GATE = Gate(
     "`by_design` are reported and not counted.",
     evaluate=evaluate,
     individual=True,
+    half_is_weighed=True,
     publishes={"risk.comparison": as_measured, "continuous_form": as_measured},
     metrics=metrics,
 )

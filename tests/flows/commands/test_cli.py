@@ -114,7 +114,8 @@ def test_prefect_stored_no_result(demo):
 def test_mlflow_kept_grouped_figures_and_files(demo):
     home, outcome = demo
     with sqlite3.connect(home / "mlflow" / "mlflow.db") as database:
-        metrics = dict(database.execute("select key, value from metrics").fetchall())
+        of_release = "select run_uuid from tags where key = 'release.id'"
+        metrics = dict(database.execute(f"select key, value from metrics where run_uuid in ({of_release})").fetchall())
         tags = dict(database.execute("select key, value from tags").fetchall())
         params = dict(database.execute("select key, value from params").fetchall())
     assert {"risk", "utility", "claim", "edits", "size"} == {key.split("/")[0] for key in metrics}

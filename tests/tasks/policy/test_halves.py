@@ -82,6 +82,11 @@ def test_a_half_that_predicts_better_asks_a_person_where_all_records_do_not() ->
     assert results(given)["prediction uncertainty"].verdict == "fail"
 
 
+def test_extreme_records_of_one_half_reject_whatever_all_records_show() -> None:
+    assert results(cross({}, {}))["extreme records"].verdict == "pass"
+    assert results(cross({}, {"extreme__verdict": "fail"}))["extreme records"].verdict == "fail"
+
+
 def test_what_fails_on_all_records_fails_whatever_the_halves_show() -> None:
     given = cross({}, {})
     given = replace(given, risk=replace(given.risk, tail=replace(given.risk.tail, p=1e-6)))
