@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -43,6 +43,7 @@ class _Curve:
     x, y : (R,), determinant and dependent of those that are looked up, in order
     unit : of which the dependent's values are multiples, if any
     function : by which every value of the source follows; what follows from it then says nothing of single records
+    slack : how far the source's values are from the function's, for they are rounded or of single precision
     """
 
     entries: np.ndarray
@@ -50,6 +51,7 @@ class _Curve:
     y: np.ndarray
     unit: float | None
     function: Function | None = None
+    slack: float = 0.0
 
     def between(self, at: np.ndarray) -> np.ndarray:
         """Return (M,) what follows from numbers (M,) that no entry has, rounded as the values are."""
@@ -114,7 +116,8 @@ class LookupTable:
     def find_values(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """Return (N,) the entry of each record, as `find`, and (N,) what follows from it; missing where nothing does.
 
-        Between two entries of a curve what follows is on the line that joins them, or the value of the function.
+        Between two entries of a curve what follows is on the line that joins them. What follows by a function is
+        computed at the entries too: the digits of the source's own values would show which numbers its records hold.
         """
         entry = self.find(frame)
         empty: Any = None if self.values.dtype == object else np.nan
@@ -122,7 +125,7 @@ class LookupTable:
         if self.curve is not None:
             at, curve = _keys(frame, self.levels)[1][:, 0], self.curve
             inside = (curve.x[0] < at) & (at < curve.x[-1])
-            between = (entry >= 0) & (curve.entries[entry] != at) & (inside | (curve.function is not None))
+            between = (entry >= 0) & ((curve.function is not None) | ((curve.entries[entry] != at) & inside))
             values[between] = curve.between(at[between])
         return entry, values
 
@@ -223,8 +226,10 @@ class LearnedLookup(LookupEdit):
     def holds(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) bool: the dependent is the one in the table, or missing."""
         entry, values = self.table.find_values(frame[list(self.of)])
-        same = np.asarray(_plain(frame[self.dependent]) == values) & (entry >= 0)
-        return same | ~self.applies(frame)
+        own = _plain(frame[self.dependent])
+        slack = 0.0 if self.table.curve is None else self.table.curve.slack
+        same = np.abs(own - values) <= slack if slack else own == values
+        return (np.asarray(same) & (entry >= 0)) | ~self.applies(frame)
 
     def look_up(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) object or float64: the value of the dependent for each record; None or NaN where missing."""
@@ -285,7 +290,10 @@ def _curve(x: np.ndarray, values: np.ndarray, released: np.ndarray, function: Fu
     steps = np.diff(y)
     if function is None and (len(y) < FEWEST_ON_CURVE or not ((steps > 0).all() or (steps < 0).all())):
         return None
-    return _Curve(x, x[on], y, observed_precision(y), function)
+    curve = _Curve(x, x[on], y, observed_precision(y), function)
+    if function is None:
+        return curve
+    return replace(curve, slack=float(np.abs(curve.between(curve.x) - y).max(initial=0.0)))
 
 
 def _cells(

@@ -55,8 +55,10 @@ def lookups(table: Table, computed: Collection[str], determined: Collection[str]
         if at in functions:
             continue
         later = order[place + 1 :][free[order[place + 1 :]]]
-        for to in _screened(codes, at, later):
-            if _depends(codes[:, at], codes[:, to], bool(numeric[at]), limit / table.weight):
+        grouped = np.argsort(codes[:, at], kind="stable")
+        own = codes[grouped, at]
+        for to in _screened(codes, at, later, grouped):
+            if _depends(own, codes[grouped, to], bool(numeric[at]), limit / table.weight):
                 chosen[to] = at  # a later determinant is coarser
     return [Dependency(names[to], names[at]) for to, at in sorted(chosen.items())]
 
@@ -91,9 +93,8 @@ def _chain(chosen: dict[int, int], at: int) -> list[int]:
     return chain
 
 
-def _screened(codes: np.ndarray, at: int, later: np.ndarray) -> Iterator[int]:
-    """Yield those of ``later`` that some records, grouped by column ``at``, do not refute."""
-    some = np.argsort(codes[:, at], kind="stable")
+def _screened(codes: np.ndarray, at: int, later: np.ndarray, some: np.ndarray) -> Iterator[int]:
+    """Yield those of ``later`` that some records do not refute, of ``some`` (N,) in the order of column ``at``."""
     start = int((codes[:, at] < 0).sum())
     some = some[start:] if len(some) - start <= 2 * SCREENED else np.r_[some[start:][:SCREENED], some[-SCREENED:]]
     same = codes[some[1:], at] == codes[some[:-1], at]
@@ -102,12 +103,11 @@ def _screened(codes: np.ndarray, at: int, later: np.ndarray) -> Iterator[int]:
 
 
 def _depends(codes: np.ndarray, target: np.ndarray, numeric: bool, limit: float) -> bool:
-    """Whether ``target`` (N,) has one value at each of ``codes`` (N,), and chance does not explain it."""
+    """Whether ``target`` (N,) has one value at each of ``codes`` (N,), which rise, and chance does not explain it."""
     both = (codes >= 0) & (target >= 0)
     if both.sum() < MIN_RECORDS or (target[codes < 0] >= 0).any():
         return False
-    order = np.lexsort((target[both], codes[both]))
-    group, value = codes[both][order], target[both][order]
+    group, value = codes[both], target[both]
     starts = np.r_[True, group[1:] != group[:-1]]
     if (value[1:] != value[:-1])[~starts[1:]].any():
         return False

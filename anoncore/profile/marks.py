@@ -47,6 +47,13 @@ class Marks:
     def __len__(self) -> int:
         return len(self.own)
 
+    def always_missing_with(self, place: int) -> np.ndarray:
+        """Return (n,) bool: the variables that are sometimes missing, and the one at ``place`` in all these records."""
+        if self.missing_mark[place] < 0:
+            return np.zeros(len(self.missing_mark), dtype=bool)
+        both = self.counts[self.missing_mark, self.missing_mark[place]]
+        return np.asarray((self.missing_mark >= 0) & (both == self.empty))
+
     def missing_beside(self) -> np.ndarray:
         """Return (m, n) the records in which a mark holds and a variable is missing."""
         beside = np.zeros((len(self), len(self.missing_mark)))

@@ -48,23 +48,24 @@ def skips(table: Table, marks: Marks, computed: set[str], barred: set[str]) -> l
     if not skipped:
         return []
     limit = needed(len(skipped) * (len(marks) + 2 * len(numbers) * MIN_RECORDS)) / table.weight
-    ends = {by: _ends(table, by, skipped) for by in numbers}
+    present = np.stack([~table.missing[n] for n in skipped])
+    ends = {by: _ends(table, by, present) for by in numbers}
     findings: list[Finding] = []
     for place, name in enumerate(skipped):
         gates = list(_level_gates(table, marks, beside, name, barred, limit))
+        alike = marks.always_missing_with(table.position[name])
         for by in numbers:
-            gates += _range_gates(table, by, name, ends[by][:, place])
+            gates += _range_gates(table, by, name, ends[by][:, place], missing=bool(alike[table.position[by]]))
         findings += _explained(table, name, gates, limit)
     return findings
 
 
-def _ends(table: Table, by: str, skipped: list[str]) -> np.ndarray:
-    """Return (2, s) the records with a number below, and above, all those beside which a skipped cell is present."""
-    column = table.numeric[by]
-    order = np.argsort(column, kind="stable")[: int((~table.missing[by]).sum())]
-    present = ~np.column_stack([table.missing[n] for n in skipped])[order]
-    ends = np.stack([present.argmax(axis=0), present[::-1].argmax(axis=0)])
-    ends[:, ~present.any(axis=0)] = 0
+def _ends(table: Table, by: str, present: np.ndarray) -> np.ndarray:
+    """Return (2, s) the records with a number below, and above, all those beside which a cell of (s, N) is present."""
+    order = np.argsort(table.numeric[by], kind="stable")[: int((~table.missing[by]).sum())]
+    ordered = present[:, order]
+    ends = np.stack([ordered.argmax(axis=1), ordered[:, ::-1].argmax(axis=1)])
+    ends[:, ~ordered.any(axis=1)] = 0
     return ends
 
 
@@ -135,12 +136,11 @@ def _level_gates(
         yield _Gate(when, np.isin(table.codes[by], levels) | _missing_too(table, when))
 
 
-def _range_gates(table: Table, by: str, name: str, ends: np.ndarray) -> Iterable[_Gate]:
-    """Yield the ranges of a number below and above which the cell is always missing, and its missing value if so."""
+def _range_gates(table: Table, by: str, name: str, ends: np.ndarray, *, missing: bool) -> Iterable[_Gate]:
+    """Yield the ranges of a number below and above which a cell is always missing, and its ``missing`` value if so."""
     if by == name:
         return
     empty, column, unit = table.missing[name], table.numeric[by], table.precision[by]
-    missing = bool(table.missing[by].any() and empty[table.missing[by]].all())
     if missing and table.position[by] < table.position[name]:
         yield _Gate(Condition(variable=by, missing=True), table.missing[by])
     if ends.max() < MIN_RECORDS:

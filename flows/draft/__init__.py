@@ -63,7 +63,7 @@ def draft_plan(data: Path, base: Path) -> str:
         raise Refused(NESTED_COLUMNS.format(visible(data.name), named(nested)))
     guesses = numbered_groups(panel_named((_checked(guess, frame) for guess in profiled.guesses), frame), frame)
     guesses = names_asked_about(_of_one_weight(distinguished(guesses, frame)), frame)
-    guesses, microdata = readable(table, guesses)
+    guesses, microdata = readable(table, guesses, frame)
     units = Units.of(guesses, frame)
     if microdata is None:
         return document(table, guesses, units)
@@ -88,7 +88,8 @@ def _checked(guess: Guess, frame: pd.DataFrame) -> Guess:
     name = guess.variable.name
     if not guess.variable.is_masked:
         return guess
-    values = () if pd.api.types.is_numeric_dtype(frame[name].dtype) else frame[name].dropna().unique()
+    are_numbers = guess.variable.kind == "continuous" or pd.api.types.is_numeric_dtype(frame[name].dtype)
+    values = () if are_numbers else frame[name].dropna().unique()
     texts = [name, *(v for v in values if isinstance(v, str))]
     if any(map(like_a_formula, texts)):
         return dropped(name, FORMULA)

@@ -46,7 +46,7 @@ def declared_together(original: Path, reference: Path | None, released: Path) ->
         for one in profile(people, rng=np.random.default_rng(0)).guesses
         if (name := one.variable.name)
     ]
-    return tuple(one.variable for one in readable(table, guesses)[0])
+    return tuple(one.variable for one in readable(table, guesses, people)[0])
 
 
 def _open(file: Path) -> Table:

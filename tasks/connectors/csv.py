@@ -161,7 +161,7 @@ class Codes:
 
     def and_those_of(self, column: pd.Series, decimal: str) -> Codes:
         """Return what they are with some more."""
-        texts = column.drop_duplicates().dropna()
+        texts = pd.Series(column.dropna().unique())
         if texts.empty or not (self.truths or self.numbers):
             return self
         number = rf"-?(0|[1-9]\d{{0,14}})(\{decimal}\d{{1,9}})?"

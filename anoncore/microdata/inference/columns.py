@@ -19,6 +19,7 @@ MAX_LISTED = 20  # levels that are listed
 MAX_LEVEL_LENGTH = 60
 NESTED = "holds lists or structures"
 INFINITE = "holds infinite values"
+LEADING_ZERO, LONG_NUMBER = re.compile(r"^\s*[-+]?0\d", re.M), re.compile(r"^\s*[-+]?\d{16}", re.M)
 
 Content = Literal["empty", "number", "text", "boolean", "date", "other"]
 
@@ -87,9 +88,10 @@ class ColumnFacts:
     @property
     def listable_levels(self) -> tuple[Any, ...] | None:
         """The levels if they are few, short, and each held by `MIN_COUNT` records; else None."""
+        if len(self.counts) > MAX_LISTED or min(self.counts.values(), default=0) < MIN_COUNT:
+            return None
         levels = tuple(as_number_or_text(v) for v in self.counts)
-        frequent = min(self.counts.values(), default=0) >= MIN_COUNT
-        if not frequent or len(levels) > MAX_LISTED or any(len(str(v)) > MAX_LEVEL_LENGTH for v in levels):
+        if any(len(str(v)) > MAX_LEVEL_LENGTH for v in levels):
             return None
         return levels if self.ordered else tuple(sorted(levels))
 
@@ -169,8 +171,9 @@ def _text_or_numbers(facts: ColumnFacts) -> ColumnFacts:
     if np.isinf(numbers).any():
         return replace(facts, content="other", problem=INFINITE)
     # 01 is another code than 1, and a float does not hold more than 15 digits.
-    leading_zeros = bool(rest.str.match(r"\s*[-+]?0\d").any())
-    if leading_zeros or rest.str.match(r"\s*[-+]?\d{16}").any():
+    lines = "\n".join(rest)
+    leading_zeros = LEADING_ZERO.search(lines) is not None
+    if leading_zeros or LONG_NUMBER.search(lines) is not None:
         return replace(facts, content="text", leading_zeros=leading_zeros)
     merged: dict[float, int] = {}
     for value, text in zip(numbers.tolist(), rest, strict=True):
