@@ -164,7 +164,9 @@ class Nursery(nursery.Nursery):
             arguments=[str(a) for a in arguments], faults=self.place.faults(faults) if faults else None,
             output=str(said), after=after, umask=umask, environment=environment,
         )  # fmt: skip
-        return Done(answer["code"], said.read_text(errors="replace"), answer["seconds"])
+        # A command that is killed at once has not opened its terminal.
+        text = said.read_text(errors="replace") if said.exists() else ""
+        return Done(answer["code"], text, answer["seconds"])
 
 
 # What must hold
