@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import pandas as pd
 
 from anoncore.microdata import Variable
@@ -115,12 +116,15 @@ def _is_text(kind: Any) -> bool:
 
 
 def to_frame(table: Any) -> pd.DataFrame:
-    """Return a table as a frame; long codes with missing values would lose digits as floats."""
+    """Return a table as a frame; long codes with missing values would lose digits as floats.
+
+    Numbers of half precision become ones of single precision, which pandas can count.
+    """
     import pyarrow as pa
 
     whole = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
     frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, types_mapper=whole.get)
-    return frame
+    return frame.astype(dict.fromkeys(frame.columns[frame.dtypes == np.float16], "float32"))
 
 
 def read(path: Path, dialect: Dialect, variables: list[Variable], shown: str) -> pd.DataFrame:

@@ -16,7 +16,7 @@ AIM = Aim.MEMBERSHIP
 NEAREST, SCORES, RESCALED, BOXES = (
     "membership",
     "membership by scores",
-    "membership, rescaled",
+    "membership once rescaled",
     "membership by boxes",
 )
 MEANINGS = {
@@ -91,7 +91,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             f"{knows} looks whether the record’s principal scores{axes} recur in the release.",
         ),
         RESCALED: (
-            "Membership, rescaled",
+            "Membership once rescaled",
             "The same attacker sees that columns of the release stand apart from other people, gives them their "
             "distributions, and looks again.",
         ),

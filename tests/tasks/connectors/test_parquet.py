@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -58,3 +59,11 @@ def test_a_column_that_the_first_file_has_no_value_of_takes_the_type_of_the_next
     whole = pd.concat(parquet.batches(files, 4, "folder"))
     assert whole["x"].dropna().tolist() == [1.5, 2.5]
     assert {str(frame["x"].dtype) for frame in parquet.batches(files, 2, "folder")} == {"float64"}
+
+
+def test_numbers_of_half_precision_become_ones_that_can_be_counted(tmp_path):
+    path = tmp_path / "half.parquet"
+    pq.write_table(pa.table({"x": pa.array(np.array([0.5, 2.0], dtype="float16")), "town": ["a", "b"]}), path)
+    frame = parquet.read(path, None, [], "half.parquet")
+    assert frame["x"].dtype == "float32"
+    assert frame["x"].tolist() == [0.5, 2.0]
