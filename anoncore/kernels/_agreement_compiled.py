@@ -57,6 +57,20 @@ def _add(sums, row, low, width, weight):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def paired(asked, parents, rows, weights, sums):  # type: ignore[no-untyped-def]
+    """Add what agreement in columns, and in columns and their parents, weighs."""
+    for t in range(len(asked)):
+        part = sums[t]
+        for j in range(len(parents)):
+            row, alone, both, code = rows[j], weights[0, j], weights[1, j], asked[t, j]
+            p = max(parents[j], 0)
+            parent, parents_code = rows[p], asked[t, p]
+            for i in range(len(part)):
+                more = both[i] if parent[i] == parents_code else np.float32(0.0)
+                part[i] += alone[i] + more if row[i] == code else np.float32(0.0)
+
+
+@compiled
 def count(lower, upper, columns, rows, units, counts):  # type: ignore[no-untyped-def]
     """Count the units whose rows satisfy every condition of each predicate, up to two."""
     held = np.empty(min(rows.shape[1], BLOCK), dtype=np.int32)

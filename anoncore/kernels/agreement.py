@@ -87,6 +87,38 @@ def log_mean_evidence(
     return mean, inside
 
 
+def agreement_sums(asked: Places, parents: Places, rows: Places, weights: Weights, none: Weights) -> Weights:
+    """Return (T, M) sums of what agreement of each record with each row weighs, by columns and by pairs of them.
+
+    Record t and row y have the sum none_y + Σ_j a_j · (w_0jy + a_p · w_1jy), with a_j = [x_tj = y_j] and p the parent
+    of column j.
+
+    Parameters
+    ----------
+    asked : (T, n) int32, codes of the records
+    parents : (n,) int32, a column for each; of one without parent −1, and w_1j is 0
+    rows : (n, M) int32, codes of the rows, one line per column
+    weights : (2, n, M) float32
+    none : (M,) float32
+
+    Notes
+    -----
+    O(T · M · n) operations.
+    """
+    from anoncore.kernels._agreement_compiled import paired
+
+    sums = np.tile(none, (len(asked), 1))
+    cuts = np.linspace(0, len(asked), _PIECES + 1).astype(int)
+
+    def piece(number: int) -> None:
+        part = slice(cuts[number], cuts[number + 1])
+        paired(asked[part], parents, rows, weights, sums[part])
+
+    for _ in in_threads(piece, range(_PIECES)):
+        pass
+    return sums
+
+
 def rows_inside(
     lower: Places, upper: Places, columns: Places, rows: Places, units: NDArray[np.integer] | None = None
 ) -> Places:

@@ -28,6 +28,7 @@ from anoncore.risk.linkability import Linkability, linkability
 from anoncore.risk.linkage import Linkage, LinkageSettings, MatchSignal, linkage
 from anoncore.risk.membership import MembershipAttack, matched_quantiles, membership_attack, nearest_distance_attack
 from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs
+from anoncore.risk.partial_copies import PartialCopies, partial_copies
 from anoncore.risk.population import individual_risk
 from anoncore.risk.prediction import (
     PredictionMeasures,
@@ -103,6 +104,7 @@ __all__ = [
     "MembershipAttack",
     "NamedAttack",
     "Neighbours",
+    "PartialCopies",
     "Played",
     "PredictionMeasures",
     "Proportion",
@@ -156,6 +158,7 @@ __all__ = [
     "measure_risk",
     "membership_attack",
     "nearest_distance_attack",
+    "partial_copies",
     "play",
     "prediction_measures",
     "proportion",

@@ -141,14 +141,19 @@ class ComparedPeople:
 
     @classmethod
     def of(
-        cls, original: Microdata, released: Microdata, reference: Microdata, rng: np.random.Generator
+        cls,
+        original: Microdata,
+        released: Microdata,
+        reference: Microdata,
+        rng: np.random.Generator,
+        most: int = AT_MOST,
     ) -> ComparedPeople | None:
-        """Draw the people; None where there are fewer than four on a side or no variable in common."""
+        """Draw at most so many on a side; None with fewer than four on one, or no variable in common."""
         tables = (original, released, reference)
         names = shared_variables(tables)
         if min(len(original), len(reference)) < LEAST or not names or not len(released):
             return None
-        drawn = [np.sort(rng.choice(len(t), min(len(t), AT_MOST), replace=False)) for t in (original, reference)]
+        drawn = [np.sort(rng.choice(len(t), min(len(t), most), replace=False)) for t in (original, reference)]
         columns = [aligned_values(tables, name) for name in names]
         return cls(
             names=tuple(names),

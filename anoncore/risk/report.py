@@ -29,6 +29,7 @@ from anoncore.risk.linkability import Linkability, linkability
 from anoncore.risk.linkage import Linkage, LinkageSettings, linkage
 from anoncore.risk.membership import MembershipAttack, matched_quantiles, nearest_distance_attack
 from anoncore.risk.pairs import ClosePairs
+from anoncore.risk.partial_copies import PartialCopies, partial_copies
 from anoncore.risk.population import Missing
 from anoncore.risk.prediction import PredictionMeasures, sample_queries
 from anoncore.risk.presence import ValuePresence, value_presence
@@ -42,7 +43,7 @@ from anoncore.summary import Summarised, SummaryTable
 DELTA = 0.01
 # Attacks that distinguish members from non-members, two of them by all releases together: each has its share of the
 # level, so that lower bounds hold together.
-MEMBERSHIP_ATTACKS = 9
+MEMBERSHIP_ATTACKS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,8 +153,8 @@ class RiskReport(Summarised):
     membership, membership_rescaled : by the nearest released record, also once the columns of the release have the
         distributions of the reference; None without a reference sample, or where no column is apart
     score_coincidence : membership by principal scores; None without a reference sample
-    presence, agreement, density : membership by values that stand in the release, by rows that share rare values, and
-        by densities; None without a reference sample
+    presence, agreement, density, partial_copies : membership by values that stand in the release, by rows that share
+        rare values, by densities, and by rows that share a part of all values; None without a reference sample
     copied_parts : members whose levels or quasi-identifiers stand beside others' values; None without a reference
         sample, a part, or enough people
     singling_out, linkability : success beyond that on non-members; None without a reference sample
@@ -183,6 +184,7 @@ class RiskReport(Summarised):
     presence: ValuePresence | None = None
     agreement: Agreement | None = None
     density: Density | None = None
+    partial_copies: PartialCopies | None = None
     copied_parts: CopiedParts | None = None
     singling_out: SinglingOut | None = None
     linkability: Linkability | None = None
@@ -211,7 +213,12 @@ class RiskReport(Summarised):
             "membership by principal scores, AUC": self.score_coincidence and self.score_coincidence.attack,
         }
         rows += [(name, one.auc, one.baseline, one.verdict) for name, one in attacks.items() if one]
-        families = {"presence of values": self.presence, "agreement": self.agreement, "density": self.density}
+        families = {
+            "presence of values": self.presence,
+            "agreement": self.agreement,
+            "density": self.density,
+            "partial copies": self.partial_copies,
+        }
         for name, family in families.items():
             if family:
                 area = family.worst.attack.area
@@ -379,6 +386,7 @@ class _Attacks(TypedDict, total=False):
     presence: ValuePresence | None
     agreement: Agreement | None
     density: Density
+    partial_copies: PartialCopies | None
     copied_parts: CopiedParts | None
     singling_out: SinglingOut | None
     linkability: Linkability | None
@@ -398,6 +406,7 @@ def _attacks(tables: EncodedTables, settings: RiskSettings, rng: np.random.Gener
         "singling_out": singling_out(*data, confidence=level, rng=rng),
         "linkability": linkability(*data, confidence=level, rng=rng),
         "copied_parts": copied_parts(*data, quasi_identifiers=keys, rng=rng),
+        "partial_copies": partial_copies(*data, certainty=many, rng=rng),
     }
 
 

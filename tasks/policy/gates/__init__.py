@@ -19,6 +19,7 @@ GATES: tuple[Gate, ...] = tuple(
         "presence",
         "agreement",
         "density",
+        "partial_copies",
         "copied_parts",
         "in_out_game",
         "linkage",

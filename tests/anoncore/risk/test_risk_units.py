@@ -151,7 +151,7 @@ def test_every_attack_on_membership_counts_units():
     assert report.membership is not None
     assert report.score_coincidence is not None
     counted = [report.membership, report.score_coincidence.attack]
-    for family in (report.presence, report.agreement, report.density):
+    for family in (report.presence, report.agreement, report.density, report.partial_copies):
         assert family is not None
         counted += [family, *(one.attack.area for one in family.attacks)]
     assert {(one.n_members, one.n_nonmembers) for one in counted} == {(30, 30)}

@@ -29,6 +29,7 @@ from anoncore.risk import (
     MeasureComparison,
     MembershipAttack,
     NamedAttack,
+    PartialCopies,
     Queries,
     RiskReport,
     ScoreAttack,
@@ -106,6 +107,7 @@ def harmless_attacks() -> dict[str, Any]:
     """Return the attacks that compare members with non-members, by their names in the report."""
     sizes = (SinglingOutBySize(1, residual(), 0.3), SinglingOutBySize(2, residual(), 0.3))
     families = {"presence": family(ValuePresence), "agreement": family(Agreement), "density": family(Density)}
+    families["partial_copies"] = family(PartialCopies)
     families["copied_parts"] = CopiedParts((CopiedPart("levels", 0.5, 0.3),), N, N)
     return families | {"singling_out": SinglingOut(sizes, N), "linkability": Linkability(residual(), N, N, 9)}
 

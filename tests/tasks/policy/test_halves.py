@@ -28,6 +28,7 @@ NONMEMBERS = (
     "presence",
     "agreement",
     "density",
+    "partial_copies",
     "linkability",
     "inference",
     "value_pairs",

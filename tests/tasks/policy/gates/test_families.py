@@ -1,17 +1,17 @@
-"""Attacks on membership that have several forms: value presence, agreement, density."""
+"""Attacks on membership that have several forms: value presence, agreement, density, partial copies."""
 
 from __future__ import annotations
 
 import pytest
 
-from anoncore.risk import Agreement, Density, ValuePresence
+from anoncore.risk import Agreement, Density, PartialCopies, ValuePresence
 from tasks.policy.disclosure_control import published
 from tasks.policy.gate import Gate
-from tasks.policy.gates import agreement, density, presence
+from tasks.policy.gates import agreement, density, partial_copies, presence
 from tests.tasks.policy.sample import assessment, changed, family, results
 
 GATES = [(presence.GATE, "presence", ValuePresence), (agreement.GATE, "agreement", Agreement)]
-GATES += [(density.GATE, "density", Density)]
+GATES += [(density.GATE, "density", Density), (partial_copies.GATE, "partial_copies", PartialCopies)]
 each = pytest.mark.parametrize(("gate", "field", "kind"), GATES)
 
 
