@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from flows.plan.engine import judged_by_sub_table
 from flows.plan.model import PlanFile
 from tasks.common.keys import keyed_digest
 from tasks.common.run import Run
 from tasks.intake.ingest import Ingested, ingest
 from tasks.intake.partitions import ingest_partitions
 from tasks.intake.split import Split, split
+from tasks.intake.units import Declared
 from tasks.intake.validate import Checked, validate_raw
 
 
@@ -58,7 +60,8 @@ def prepare(run: Run, file: PlanFile, step: Callable[..., Any], ingested: Ingest
     run = run.bound_to(ingested.summary.digest)
     checked = step("Check the edits on the raw data", validate_raw, run, ingested, plan.edits)
     reference = plan.reference.of_one_half if trial else plan.reference
-    given = (run, checked, reference, plan.variables, file.base, plan.unit)
+    most = plan.assessment.sample_above if not trial and judged_by_sub_table(plan) else None
+    given = (run, checked, reference, Declared(plan.variables, plan.unit), file.base, most)
     sides = step("Set the reference apart", split, *given, retry=True)
     return Prepared(
         run, plan_digest(run, file), keyed_digest(run.home, f"masking {plan.masking}"), ingested, checked, sides

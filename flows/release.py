@@ -42,8 +42,7 @@ from tasks.publication.pseudonyms import with_pseudonyms
 from tasks.publication.targets import Target
 from tasks.record import approvers, ledger, secret_keys
 from tasks.record.dossier import PlanIdentity
-from tasks.record.entry import ReleaseFacts
-from tasks.record.predecessors import Lineage, Predecessor
+from tasks.record.predecessors import Lineage
 from tasks.tracking.mlflow import track
 from tasks.tracking.runs import release_run
 
@@ -264,22 +263,14 @@ def _with_earlier(
         attack = (run, earlier, given.checked, sides, masked, plan.assessment)
         prior = step("Attack with earlier releases", against_earlier, *attack)
         return replace(assessment, prior_releases=prior), followed.members
-    facts, without = _compared(split, earlier)
+    facts = tuple(one.facts for one in earlier)
     repeated = Earlier.of(facts, given.plan_digest, pseudonyms=bool(plan.series.pseudonym))
     halves = tuple(
         step(f"Mask and attack half {number} of the units", judge_half, run, number, half, plan, repeated)
         for number, half in enumerate(tested.halves, start=1)
     )
+    without = None if earlier else PriorReleases(0)
     return replace(assessment, halves=with_error_ratios(*halves), prior_releases=without), followed.members
-
-
-def _compared(split: Split, earlier: tuple[Predecessor, ...]) -> tuple[tuple[ReleaseFacts, ...], PriorReleases | None]:
-    """Return the earlier releases that halves are attacked with, and what is known where there are none such.
-
-    Of a table in partitions no earlier release is compared: masking a half of its sub-table again is none of them.
-    """
-    facts = () if split.sub_table else tuple(one.facts for one in earlier)
-    return facts, None if facts else PriorReleases(len(earlier))
 
 
 def _played(file: PlanFile, given: Prepared, sides: Sides, masked: Masked, runner: Runner) -> PlayedGame | None:

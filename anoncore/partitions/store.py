@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from anoncore.errors import AnonymizationError
+from anoncore.kernels.threads import in_threads
 
 Chunk = np.ndarray
 Result = TypeVar("Result")
@@ -81,3 +82,12 @@ class Serial:
     def map(self, task: Callable[..., Result], *arguments: Iterable[Any]) -> list[Result]:
         """Carry out the tasks here."""
         return [task(self.store, *one) for one in zip(*arguments, strict=True)]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Threads(Serial):
+    """Tasks in threads of this process."""
+
+    def map(self, task: Callable[..., Result], *arguments: Iterable[Any]) -> list[Result]:
+        """Carry out the tasks here, as many at a time as there are processors."""
+        return list(in_threads(lambda one: task(self.store, *one), zip(*arguments, strict=True)))

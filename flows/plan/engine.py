@@ -10,6 +10,7 @@ from anoncore.edits.lookup import LookupEdit
 from anoncore.method import Method
 from anoncore.microdata import Variable
 from anoncore.registry import METHODS
+from tasks.assessment.assess import AssessmentSection
 from tasks.common.errors import named
 from tasks.connectors.formats import SUFFIXES
 from tasks.connectors.parquet import cells_of
@@ -38,6 +39,7 @@ class Plan(Protocol):
     series: SeriesSection
     steps: tuple[Method, ...]
     publication: PublicationSection
+    assessment: AssessmentSection
 
 
 def beyond_memory(plan: Plan, base: Path) -> bool:
@@ -68,9 +70,22 @@ def engine_problems(plan: Plan) -> Iterator[str]:
         yield from (f"engine: {plan.engine} {problem}; choose engine: memory" for problem in obstacles(plan))
 
 
+def judged_by_sub_table(plan: Plan) -> bool:
+    """Return whether a large table in memory is judged as one in partitions: by a sub-table, and all records."""
+    return not plan.assessment.exhaustive and not any(True for _ in _table_obstacles(plan))
+
+
 def obstacles(plan: Plan) -> Iterator[str]:
     """Yield what a plan asks for that tables in partitions do not support, the end of a sentence."""
     yield from _source_obstacles(plan)
+    yield from _table_obstacles(plan)
+    if formats := [one for one in plan.publication.formats if one not in FORMATS]:
+        yield f"publishes {' or '.join(FORMATS)} files, and not {', '.join(formats)}"
+
+
+def _table_obstacles(plan: Plan) -> Iterator[str]:
+    if roles := [v.name for v in plan.variables if v.role in UNSUPPORTED_ROLES]:
+        yield f"has no variables with the role {' or '.join(UNSUPPORTED_ROLES)}: {named(roles)}"
     if plan.reference.kind not in ("cross", "holdout"):
         yield f"has the references cross and holdout, and not {plan.reference.kind}"
     if lookups := [rule.name for rule in plan.edits.rules if isinstance(rule, LookupEdit)]:
@@ -81,8 +96,6 @@ def obstacles(plan: Plan) -> Iterator[str]:
         if step.over_partitions == "none":
             needs = f"{_why(step.method)}, since that needs the whole table"
             yield f"has no {step.method} {needs}; these do not: {_able(step.method)}"
-    if formats := [one for one in plan.publication.formats if one not in FORMATS]:
-        yield f"publishes {' or '.join(FORMATS)} files, and not {', '.join(formats)}"
 
 
 def _why(method: str) -> str:
@@ -104,5 +117,3 @@ def _source_obstacles(plan: Plan) -> Iterator[str]:
         yield "reads PostgreSQL, and Parquet and CSV files on this machine, and no address or package"
     elif source.sql is None and kind not in PARTITIONED_FORMATS:
         yield "reads Parquet and CSV files"
-    if roles := [v.name for v in plan.variables if v.role in UNSUPPORTED_ROLES]:
-        yield f"has no variables with the role {' or '.join(UNSUPPORTED_ROLES)}: {named(roles)}"

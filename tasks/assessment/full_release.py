@@ -15,18 +15,20 @@ from anoncore.partitions.identical import identical_counts
 from anoncore.partitions.neighbours import Sought, nearest_distances
 from anoncore.partitions.order import Column, kolmogorov_distance
 from anoncore.partitions.outermost import outermost
-from anoncore.partitions.store import Executor
+from anoncore.partitions.store import Executor, Threads
 from anoncore.risk import MEMBERSHIP_ATTACKS, TailTest
 from anoncore.risk.dominance import Dominance, dominance
 from anoncore.risk.scores import Certainty, ScoreAttack, score_attack
 from tasks.assessment.assess import FEWEST_HOLDERS, AssessmentSection
-from tasks.common.partitions import StoredPartitions
+from tasks.common.partitions import StoredPartitions, in_partitions
 from tasks.common.run import Run
 from tasks.intake.split import Sides, Split
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import Assessment, FullRelease, RareLevels, Records, VariableShift
 from tasks.policy.section import PolicySection
 
+# Records of a partition where the table is in memory: so many are encoded at a time, in each thread.
+IN_MEMORY = 125_000
 # People of either side whose nearest record is looked for among all released ones.
 PEOPLE = 5_000
 # Of the members, those whose close records are looked for among all records, of the original and the reference too.
@@ -41,11 +43,14 @@ def with_full_release(
     Claims, levels and dominated numbers are those of the full release. Records that stand in it unchanged are counted
     among all records; the nearest released record of some people of either side is looked for among all of them.
     """
-    original, released, reference = split.original, masked.released, split.reference
-    assert isinstance(original, StoredPartitions)
-    assert isinstance(released, StoredPartitions)
-    assert isinstance(reference, StoredPartitions | None)
     assert split.sub_table is not None
+    stored = {"original": split.original, "released": masked.released, "reference": split.reference}
+    executor = run.executor or Threads()
+    original, released, reference = (
+        None if side is None else in_partitions(side, name, executor, IN_MEMORY) for name, side in stored.items()
+    )
+    assert original is not None
+    assert released is not None
     names = [name for name in released.schema.masked if name in original.schema]
     people = _People.of(run, split.sub_table, names)
     others = None if reference is None else reference.table

@@ -14,6 +14,7 @@ from anoncore.risk import MEMBERSHIP_ATTACKS, AveragingAttack, averaging_attack
 from anoncore.risk.scores import Certainty
 from tasks.assessment.assess import AssessmentSection
 from tasks.common.errors import Refused
+from tasks.common.partitions import StoredPartitions
 from tasks.common.run import Run
 from tasks.intake.columns import to_microdata
 from tasks.intake.members import recognised
@@ -48,7 +49,7 @@ def against_earlier(
     One that lacks variables of the candidate, or is of units that are held out now, or of which this is not known,
     cannot be compared, and is counted. With a table in partitions none is compared.
     """
-    if not earlier or sides.reference is None or sides.sub_table is not None:
+    if not earlier or sides.reference is None or isinstance(sides.reference, StoredPartitions):
         return PriorReleases(len(earlier))
     apart = _apart(run, earlier, checked, sides)
     folders = [run.home.files_of(one.facts.name, one.facts.release) for one in apart]

@@ -10,8 +10,9 @@ import pandas as pd
 
 from anoncore.microdata import Microdata, Schema
 from anoncore.partitions.store import ColumnStore, Executor
-from anoncore.partitions.table import PartitionedTable
+from anoncore.partitions.table import PartitionedTable, partitioned
 from tasks.common.errors import Fault
+from tasks.common.workspace import StoredRecords
 
 # Columns beside the variables: 64 bits of what names a record's unit and whether that is an identifier, 64 bits of
 # its values, and a side of a division.
@@ -90,6 +91,13 @@ class StoredPartitions:
         )
         target = replace(target, rows=tuple(rows[:: len(columns)]))
         return StoredPartitions(target, self.executor, tuple(column for column in self.hidden if column != SIDE))
+
+
+def in_partitions(data: StoredRecords, name: str, executor: Executor, rows: int) -> StoredPartitions:
+    """Return microdata as a table in partitions: as they are, or put into the executor's store under a name."""
+    if isinstance(data, StoredPartitions):
+        return data
+    return StoredPartitions(partitioned(executor.store, name, data.load(), rows), executor)
 
 
 def _keep_side(store: ColumnStore, partition: int, source: str, target: str, sides: str, side: int) -> int:

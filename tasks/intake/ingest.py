@@ -42,7 +42,9 @@ def ingest(
     names = tuple(v.name for v in variables if v.is_dropped)
     keys = keys_of(frame, Declared(variables, unit).keys)
     if len(keys.columns):
-        data = data.with_units(units_of(keys))
+        units = units_of(keys)
+        # Where no two records share a unit, each is its own, as in a table without keys.
+        data = data.with_units(units if int(units.max(initial=-1)) + 1 < len(units) else None)
     digest_of_records = keyed_digest(run.home, f"records {records_digest(record_digests(frame, names))}")
     return Ingested(
         run.workspace.store("source", data),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -88,8 +89,8 @@ class Split(Sides):
 
     Parameters
     ----------
-    sub_table : of tables in partitions, the sides of a random part of the units, in memory: what compares records with
-        records is measured of it, masked by the same plan; None where all records are measured
+    sub_table : of large tables, the sides of a random part of the units, in memory: what compares records with records
+        is measured of it, masked by the same plan; None where all records are measured
     """
 
     summary: SplitSummary
@@ -100,14 +101,15 @@ def split(
     run: Run,
     checked: Checked,
     section: ReferenceSection,
-    variables: tuple[Variable, ...],
+    declared: Declared,
     base: Path,
-    unit: tuple[str, ...] = (),
+    most: int | None = None,
 ) -> Split:
     """Set the reference sample apart from the records that are masked.
 
     Whole statistical units are set apart, of every stratum the same share; records whose values coincide by chance are
-    counted apart.
+    counted apart. Of a table in memory a sub-table is drawn where more than ``most`` records are masked, each of them
+    a unit of its own; the same one as of that table in partitions.
     """
     if isinstance(checked.data, StoredPartitions):
         return _split_partitions(run, checked.data, section)
@@ -117,13 +119,19 @@ def split(
         n, disjoint = len(source), "each record is left out in turn"
         summary = SplitSummary(section.kind, n, n - 1, 0, source.n_units, source.n_units - 1, disjoint, 0)
         return Split(checked.data, None, summary=summary)
+    if source.units is not None or source.schema.with_role("stratum"):
+        most = None
     if section.kind == "cross":
-        return _cross(run, checked.data, source, keys)
+        return _cross(run, checked.data, source, keys, most)
+    sub = None
     if section.kind == "holdout":
-        original, reference, disjoint = _holdout(source, keys, run.streams.persistent_key(), section.share)
+        cut = _holdout(source, keys, run.streams.persistent_key(), section.share)
+        original, reference, disjoint = cut.original, cut.reference, cut.disjoint
         stored: StoredRecords = run.workspace.store("original", original)
+        if most is not None and len(original) > most:
+            sub = _sub_table(run, source.take, cut.first, cut.second, cross=False)
     else:
-        reference, disjoint = _file(run, source, keys, section, Declared(variables, unit), base)
+        reference, disjoint = _file(run, source, keys, section, declared, base)
         original, stored = source, checked.data
     summary = SplitSummary(
         kind=section.kind,
@@ -135,7 +143,7 @@ def split(
         disjoint=disjoint,
         coinciding=_coinciding(original, reference),
     )
-    return Split(stored, run.workspace.store("reference", reference), summary=summary)
+    return Split(stored, run.workspace.store("reference", reference), summary=summary, sub_table=sub)
 
 
 def _split_partitions(run: Run, source: StoredPartitions, section: ReferenceSection) -> Split:
@@ -165,7 +173,7 @@ def _split_partitions(run: Run, source: StoredPartitions, section: ReferenceSect
         disjoint="no row number of the source is on both sides",
         coinciding=int(np.isin(values[first], values[second]).sum()),
     )
-    sub = _sub_table(run, source, first[:SUB_TABLE], second[:SUB_TABLE], cross=cross)
+    sub = _sub_table(run, source.at, first, second, cross=cross)
     if cross:
         return Split(source, None, summary=summary, sub_table=sub)
     side = np.full(units, 2, dtype=np.int8)
@@ -174,13 +182,15 @@ def _split_partitions(run: Run, source: StoredPartitions, section: ReferenceSect
     return Split(sided.where("original", 0), sided.where("reference", 1), summary=summary, sub_table=sub)
 
 
-def _sub_table(run: Run, source: StoredPartitions, first: np.ndarray, second: np.ndarray, *, cross: bool) -> Sides:
-    """Return the sub-table of some records of either side."""
-    store = run.workspace.store
-    one, other = store("sub-table-1", source.at(first)), store("sub-table-2", source.at(second))
+def _sub_table(
+    run: Run, at: Callable[[np.ndarray], Microdata], first: np.ndarray, second: np.ndarray, *, cross: bool
+) -> Sides:
+    """Return the sub-table of the first records of either side, which are in the persistent order."""
+    store, sides = run.workspace.store, [np.sort(rows[:SUB_TABLE]) for rows in (first, second)]
+    one, other = (store(f"sub-table-{number}", at(rows)) for number, rows in enumerate(sides, start=1))
     if not cross:
         return Sides(one, other)
-    both = store("sub-table", source.at(np.concatenate([first, second])))
+    both = store("sub-table", at(np.sort(np.concatenate(sides))))
     return Sides(both, None, (Sides(one, other), Sides(other, one)))
 
 
@@ -189,10 +199,10 @@ def _masked_units(units: int, share: float) -> int:
     return min(max(int(units * (1.0 - share)), 2), units - 2)
 
 
-def _cross(run: Run, stored: StoredRecords, source: Microdata, keys: pd.DataFrame | None) -> Split:
+def _cross(run: Run, stored: StoredRecords, source: Microdata, keys: pd.DataFrame | None, most: int | None) -> Split:
     """Cut the units in two halves, each of which is the other's reference; all records are masked."""
-    one, other, disjoint = _holdout(source, keys, run.streams.persistent_key(), HALF, leaves_none=True)
-    first, second = run.workspace.store("half-1", one), run.workspace.store("half-2", other)
+    cut = _holdout(source, keys, run.streams.persistent_key(), HALF, leaves_none=True)
+    one, other = cut.original, cut.reference
     summary = SplitSummary(
         kind="cross",
         original=len(source),
@@ -200,16 +210,38 @@ def _cross(run: Run, stored: StoredRecords, source: Microdata, keys: pd.DataFram
         unused=0,
         original_units=source.n_units,
         reference_units=min(one.n_units, other.n_units),
-        disjoint=disjoint,
+        disjoint=cut.disjoint,
         coinciding=_coinciding(one, other),
     )
+    if most is not None and len(source) > most:
+        sub = _sub_table(run, source.take, cut.first, cut.second, cross=True)
+        return Split(stored, None, summary=summary, sub_table=sub)
+    first, second = run.workspace.store("half-1", one), run.workspace.store("half-2", other)
     return Split(stored, None, (Sides(first, second), Sides(second, first)), summary=summary)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Cut:
+    """A table that was cut in two.
+
+    Parameters
+    ----------
+    original, reference : the records to be masked, and the reference sample
+    disjoint : how it is known that they share no unit
+    first, second : the units of either side in the persistent order, by their codes
+    """
+
+    original: Microdata
+    reference: Microdata
+    disjoint: str
+    first: np.ndarray
+    second: np.ndarray
 
 
 def _holdout(
     source: Microdata, keys: pd.DataFrame | None, key: str, share: float, *, leaves_none: bool = False
-) -> tuple[Microdata, Microdata, str]:
-    """Return the records to be masked, the reference sample, and how it is known that they share no unit."""
+) -> _Cut:
+    """Cut the units of a table into those that are masked and the reference sample."""
     codes = source.unit_codes
     units = int(codes.max(initial=-1)) + 1
     if units < 4:
@@ -225,7 +257,8 @@ def _holdout(
     side[_in_every_stratum(order, source, masked)] = 0
     original, reference = (source.take(np.flatnonzero(side[codes] == one)) for one in (0, 1))
     by = "row number" if units == len(source) else named_keys(known)
-    return original, reference, f"no {by} of the source is on both sides"
+    first, second = (order[side[order] == one] for one in (0, 1))
+    return _Cut(original, reference, f"no {by} of the source is on both sides", first, second)
 
 
 def _in_every_stratum(order: np.ndarray, source: Microdata, masked: int) -> np.ndarray:

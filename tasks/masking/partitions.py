@@ -16,7 +16,7 @@ from anoncore.edits.model import EditSet
 from anoncore.kernels.streams import Stream
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.partitions.exchange import in_random_blocks
-from anoncore.partitions.store import ColumnStore, Serial
+from anoncore.partitions.store import ColumnStore, Threads
 from anoncore.partitions.table import PartitionedTable, chunk_of, partitioned
 from anoncore.recoding import Recoding
 from anoncore.registry import anonymize_partitioned
@@ -103,8 +103,8 @@ def mask_records(run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: 
     whole = edits.lookups or table.units is not None or any(step.over_partitions == "none" for step in steps)
     if len(table) <= BLOCK_ROWS or whole:
         return mask(run, data, steps, edits)
-    serial, labels = Serial(), table.frame.index
-    stored = StoredPartitions(partitioned(serial.store, "original", table, BLOCK_ROWS), serial)
+    threads, labels = Threads(), table.frame.index
+    stored = StoredPartitions(partitioned(threads.store, "original", table, BLOCK_ROWS), threads)
     del table
     masked, released = _in_blocks(run, stored.with_column(RECORD, np.arange(len(stored))), steps, edits)
     frame = pd.concat([part.frame for part in released.parts()], ignore_index=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import frictionless
@@ -14,15 +13,13 @@ import pandas as pd
 import pytest
 
 from flows.plan.model import load_plan
-from flows.release import Direct, _compared, carry_out
+from flows.release import Direct, carry_out
 from tasks.assessment import full_release
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tasks.decision.approval import decide
 from tasks.intake import partitions, split
-from tasks.intake.split import Sides, Split
 from tasks.masking import partitions as masking
-from tasks.policy.assessment import PriorReleases
 from tasks.publication.manifest import verify_release
 from tasks.record import ledger
 from tasks.record.decision import Decision
@@ -147,16 +144,6 @@ def test_a_table_in_partitions_is_published_in_parts_and_never_lies_readably_on_
     assert "sub-table" in (outcome.folder / "report.html").read_text()
     again = carry_out(replace(file, plan=file.plan.model_copy(update={"engine": "memory"})), home, Direct())
     assert (again.status, again.release) == ("unchanged", outcome.release)
-
-
-@pytest.mark.parametrize("in_partitions", [True, False])
-def test_an_earlier_release_is_not_compared_with_a_sub_table(in_partitions):
-    sides, facts = Sides(None, None), object()
-    split = Split(None, None, summary=None, sub_table=sides if in_partitions else None)
-    compared, prior = _compared(split, (SimpleNamespace(facts=facts),))
-    assert compared == (() if in_partitions else (facts,))
-    assert prior == (PriorReleases(1) if in_partitions else None)
-    assert _compared(split, ()) == ((), PriorReleases(0))
 
 
 @pytest.mark.parametrize(

@@ -106,13 +106,13 @@ def published(full: FullRelease | None, step: float) -> FullRelease | None:
 
 GATE = Gate(
     name=NAME,
-    description="Of tables in partitions (`engine: local`), whose other gates are decided on a sub-table of at most "
-    "20 000 units of either side that the same plan has masked: over all records, those released unchanged are counted "
-    "and decided on as for a table in memory; the nearest of all released records must not distinguish 5000 members "
-    "from 5000 non-members, by the limits of `membership` and `tail_p`; and no variable's distribution may move by "
-    "more than `utility.marginal`. Of 2000 people, and of the most isolated 1 % of all, at most 1000, no more may be "
-    "near a released record than near the reference, and no extreme record of all may be matched, by the rules of "
-    "`close_records`, at half of `tail_p` each, and `extreme`.",
+    description="Of tables in partitions (`engine: local`), and of those in memory with more than `sample_above` "
+    "masked records, other gates are decided on a sub-table of at most 20 000 units of either side that the same plan "
+    "has masked. Over all records, those released unchanged are counted and decided on; the nearest of all released "
+    "records must not distinguish 5000 members from 5000 non-members, by the limits of `membership` and `tail_p`; and "
+    "no variable's distribution may move by more than `utility.marginal`. Of 2000 people, and of the most isolated 1 % "
+    "of all, at most 1000, no more may be near a released record than near the reference, and no extreme record of all "
+    "may be matched, by the rules of `close_records`, at half of `tail_p` each, and `extreme`.",
     evaluate=evaluate,
     individual=False,
     publishes={"full_release": published},

@@ -25,6 +25,7 @@ from tasks.intake.columns import to_microdata
 from tasks.intake.ingest import ingest
 from tasks.intake.read import read_file
 from tasks.intake.split import split
+from tasks.intake.units import Declared
 from tasks.intake.validate import validate_raw
 from tasks.masking.anonymize import mask
 
@@ -152,7 +153,7 @@ def test_nhefs_runs_as_drafted(nhefs):
     try:
         edits = file.plan.edits.edit_set().learned(given.data.load())
         assert not any(edits.violations(given.data.load().frame).values())
-        sides = split(run, given, file.plan.reference, file.plan.variables, file.base)
+        sides = split(run, given, file.plan.reference, Declared(file.plan.variables), file.base)
         released = mask(run, sides.original, file.plan.steps, edits).released.load()
         assert len(released) == 1629
         assert not any(edits.violations(released.frame).values())

@@ -22,6 +22,7 @@ from tasks.common.run import Run, exclusive_run
 from tasks.intake.ingest import ingest
 from tasks.intake.source import SourceSection
 from tasks.intake.split import ReferenceSection, split
+from tasks.intake.units import Declared
 from tasks.intake.validate import EditsSection, validate_raw
 from tasks.publication.candidate import PublicationSection, prepare_data
 from tasks.record import ledger
@@ -59,7 +60,7 @@ def everything(base: Path) -> None:
     pd.DataFrame({"id": list("abcdef"), "x": range(6)}).to_csv(base / "people.csv", index=False)
     variables = (Variable("id", "nominal", role="identifier"), Variable("x", "continuous"))
     ingested = ingest(run, SourceSection(path="people.csv"), variables, base)
-    sides = split(run, validate_raw(run, ingested, EditsSection()), ReferenceSection(), variables, base)
+    sides = split(run, validate_raw(run, ingested, EditsSection()), ReferenceSection(), Declared(variables), base)
     run.workspace.store_arrays("scores", scores=np.zeros(3))
     run.branch("setting-1", "a").workspace.store("released", sides.original.load())
     prepare_data(run, sides.original, "{}", "people", PublicationSection(), "0")

@@ -28,10 +28,11 @@ from tasks.intake.members import recognise
 from tasks.intake.partitions import ingest_partitions
 from tasks.intake.source import SourceSection
 from tasks.intake.split import ReferenceSection, Split, split
+from tasks.intake.units import Declared
 from tasks.intake.validate import Checked, EditsSection, validate_masked, validate_raw
 from tasks.masking import partitions as masking
 from tasks.masking.anonymize import Masked, mask
-from tasks.masking.partitions import mask_partitions
+from tasks.masking.partitions import mask_partitions, mask_records
 from tasks.policy.gates import dominance
 from tasks.policy.gates.full_release import GATE
 from tasks.policy.section import PolicySection
@@ -92,6 +93,7 @@ def taken(
     reference: str = "holdout",
     patch: pytest.MonkeyPatch | None = None,
     path: str = "people",
+    most: int | None = None,
 ) -> Taken:
     run = Run.start(Home.locate(folder / "home"), SeedSection(public=7, data_are_public=True))
     source = folder / "people"
@@ -107,7 +109,8 @@ def taken(
     read = ingest if rows is None else ingest_partitions
     ingested = read(run, SourceSection(path=path, delimiter=";", decimal=","), VARIABLES, folder)
     checked = validate_raw(run, ingested, EDITS)
-    return Taken(run, ingested, checked, split(run, checked, ReferenceSection(kind=reference), VARIABLES, folder))
+    given = (run, checked, ReferenceSection(kind=reference), Declared(VARIABLES), folder)
+    return Taken(run, ingested, checked, split(*given, most))
 
 
 def whole(stored) -> pd.DataFrame:
@@ -136,6 +139,25 @@ def test_the_sub_table_is_of_both_sides_and_of_the_same_units_every_time(tmp_pat
     halves = [half.original.load() for half in first.halves]
     assert not set(halves[0].frame.index) & set(halves[1].frame.index)
     pd.testing.assert_frame_equal(first.original.load().frame, second.original.load().frame)
+    for reference in ("cross", "holdout"):
+        memory = taken(tmp_path, None, reference, most=400).split.sub_table
+        cut = taken(tmp_path, 300, reference, monkeypatch).split.sub_table
+        assert whole(memory.original).equals(whole(cut.original))
+        assert len(memory.halves) == len(cut.halves)
+    assert taken(tmp_path, None, most=900).split.sub_table is None
+
+
+def test_all_records_in_memory_are_measured_as_those_in_partitions(tmp_path, monkeypatch):
+    monkeypatch.setattr(splitting, "SUB_TABLE", 200)
+    monkeypatch.setattr(full_release, "IN_MEMORY", 170)
+    measured, sub_table = [], assessment()
+    for given in (taken(tmp_path, None, most=300), taken(tmp_path, 300, patch=monkeypatch)):
+        masked = mask_records(given.run, given.split.original, STEPS, EDITS.edit_set())
+        asked = (given.run, given.split, masked, sub_table, AssessmentSection(), PolicySection())
+        measured.append(full_release.with_full_release(*asked))
+    assert measured[0].full_release == measured[1].full_release
+    assert measured[0].risk.dominance == measured[1].risk.dominance
+    assert measured[0].claims == measured[1].claims
 
 
 def test_masking_does_not_depend_on_the_partitions_and_one_block_is_masked_as_in_memory(tmp_path, monkeypatch):

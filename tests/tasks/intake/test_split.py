@@ -23,6 +23,7 @@ from tasks.common.run import Run
 from tasks.intake.ingest import ingest
 from tasks.intake.source import SourceSection
 from tasks.intake.split import ReferenceSection, Split, split
+from tasks.intake.units import Declared
 from tasks.intake.validate import Checked, EditsSection, validate_raw
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import Records
@@ -71,7 +72,7 @@ class Given:
     def split(self, section: ReferenceSection, variables: tuple[Variable, ...] = VARIABLES) -> Split:
         """Split in a workspace of its own, so that one source can be split in many ways."""
         run = replace(self.run, workspace=self.run.workspace.branch(f"split-{time.monotonic_ns()}"))
-        return sanitise_errors(split)(run, self.checked, section, variables, self.base, self.unit)
+        return sanitise_errors(split)(run, self.checked, section, Declared(variables, self.unit), self.base)
 
 
 def started(

@@ -21,6 +21,7 @@ from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.intake.ingest import ingest
 from tasks.intake.split import split
+from tasks.intake.units import Declared
 from tasks.intake.validate import validate_raw
 from tasks.masking.anonymize import mask
 from tasks.policy.assessment import Assessment
@@ -84,7 +85,7 @@ def judged(file: PlanFile, home: Home, seed: int) -> tuple[Verdict, Assessment, 
     try:
         ingested = ingest(run, plan.source, plan.variables, file.base)
         run = run.bound_to(ingested.summary.digest)
-        sides = split(run, validate_raw(run, ingested, plan.edits), plan.reference, plan.variables, file.base)
+        sides = split(run, validate_raw(run, ingested, plan.edits), plan.reference, Declared(plan.variables), file.base)
         masked = mask(run, sides.original, plan.steps, plan.edits.edit_set())
         figures = assess(run, sides, masked, plan.assessment, plan.policy).assessment
         assert sides.reference is not None

@@ -32,6 +32,7 @@ from tasks.common.workspace import StoredMicrodata, Workspace
 from tasks.intake.ingest import ingest
 from tasks.intake.source import SourceSection
 from tasks.intake.split import ReferenceSection, split
+from tasks.intake.units import Declared
 from tasks.intake.validate import EditsSection, validate_masked, validate_raw
 from tasks.masking.anonymize import mask
 from tasks.policy.gate import GateResult
@@ -113,7 +114,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run, Dossi
     ingested = ingest(run, SourceSection(path="people.csv"), VARIABLES, base)
     run = run.bound_to(ingested.summary.digest)
     checked = validate_raw(run, ingested, EDITS)
-    sides = split(run, checked, ReferenceSection(), VARIABLES, base)
+    sides = split(run, checked, ReferenceSection(), Declared(VARIABLES), base)
     steps = (SpectralSwap(),)
     masked = mask(run, sides.original, steps, EDITS.edit_set())
     validated = validate_masked(masked, EDITS, sides.original)
