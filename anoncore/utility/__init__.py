@@ -25,6 +25,7 @@ from anoncore.utility.report import (
     propensity_between,
 )
 from anoncore.utility.structure import Pattern, Structure, structure
+from anoncore.utility.totals import TotalKept
 from anoncore.utility.variables import (
     VariableTable,
     VariableUtility,
@@ -49,6 +50,7 @@ __all__ = [
     "Shift",
     "Structure",
     "Summary",
+    "TotalKept",
     "UtilityComparison",
     "UtilityFigures",
     "UtilityReport",

@@ -10,6 +10,7 @@ from anoncore.encoding import probability_names
 from anoncore.microdata import Kind, Microdata, Variable
 from anoncore.utility._shifts import Shift, Summary, level_side, number_side, shift_of, two_samples
 from anoncore.utility._sides import Floats, Weights, all_levels, comparable, tables_of, weighting
+from anoncore.utility.totals import TotalKept, total_kept
 
 NOTABLE = 0.05  # distance, or twice that between two samples: by it the worst variable is chosen
 
@@ -41,6 +42,7 @@ class VariableUtility:
     original, released, reference : what each table holds
     released_shift, reference_shift : how far the two lie from the original
     two_samples : the distance of the worst of all variables between two samples, on this variable's scale
+    total : what share of its total is kept; None for levels, and where the original has a negative number or no total
 
     Notes
     -----
@@ -56,6 +58,7 @@ class VariableUtility:
     released_shift: Shift
     reference_shift: Shift | None
     two_samples: float
+    total: TotalKept | None = None
 
     @property
     def beside_chance(self) -> float:
@@ -179,6 +182,7 @@ def _row(variable: Variable, tables: Sequence[Microdata], arrays: Sequence[Float
         released_shift=shifts[0],
         reference_shift=shifts[1] if len(shifts) > 1 else None,
         two_samples=two_samples(variable, sides[0], sides[1], of),
+        total=None if variable.is_categorical else total_kept(tables, variable, arrays),
     )
 
 

@@ -24,6 +24,7 @@ CURVES = (
     ("singling out", "Risk: singling out", 0, 0.0),
     ("linkability", "Risk: linkability", 0, 0.0),
     ("worst variable", "Loss: worst variable", -1, 0.0),
+    ("worst total", "Loss: share kept of the worst total, %", -1, 100.0),
     ("worst pair", "Loss: worst pair", -1, 0.0),
 )
 

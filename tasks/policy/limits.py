@@ -64,14 +64,16 @@ class UtilityLimits(Section):
     marginal : Largest distance of a variable's distributions (Kolmogorov's, total variation, or the difference of the
         share missing).
     pair : Largest change of an association of two variables (Pearson correlation, correlation ratio, Cramér's V).
+    total : Largest share of the total of a non-negative number that may be lost or added.
     two_samples : So many times what the worst variable, or pair, differs by between two samples is accepted in any
-        case, and so many times the propensity score of the reference sample.
+        case, so many times the standard error of a total, and so many times the propensity score of the reference
+        sample.
     spike : Largest change of the share of a value that at least 5 % of a variable's values are, beside five standard
         errors.
     propensity : Largest ratio of the propensity score's error to its null, by regression and by classification tree.
     overlap : Least mean overlap of the confidence intervals of a regression (declared, or chosen), or what two samples
         nearly always reach where that is less.
-    exceeded : When one of these five is not met, ask a ``person``, or ``reject``.
+    exceeded : When one of these six is not met, ask a ``person``, or ``reject``.
     beyond : Share of values beyond the source's range, an end that few units hold rounded outward, of one variable,
         that is accepted.
     impossible : Share of records with one combination that the source never holds, and of records that break a
@@ -81,6 +83,7 @@ class UtilityLimits(Section):
 
     marginal: float = Field(default=0.05, ge=0, le=1)
     pair: float = Field(default=0.10, ge=0, le=2)
+    total: float = Field(default=0.05, ge=0)
     two_samples: float = Field(default=2.0, ge=0)
     spike: float = Field(default=0.02, ge=0, le=1)
     propensity: float = Field(default=5.0, ge=1)
@@ -96,6 +99,10 @@ class UtilityLimits(Section):
     def change(self, two_samples: float) -> float:
         """Return the largest change of an association that is accepted."""
         return max(self.pair, self.two_samples * two_samples)
+
+    def share(self, error: float) -> float:
+        """Return the largest share of a total that may be lost or added, from the standard error of that total."""
+        return max(self.total, self.two_samples * error)
 
     def ratio(self, reference: float | None) -> float:
         """Return the largest ratio of the propensity score's error to its null that is accepted."""

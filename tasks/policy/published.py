@@ -18,17 +18,20 @@ from anoncore.utility import (
     RegressionUtility,
     Shift,
     Structure,
+    TotalKept,
     UtilityReport,
     VariableUtility,
     WeightUse,
 )
 from tasks.common import values
 from tasks.policy.assessment import FORMAT, FullRelease, Half, InOutGame, PriorReleases, RareLevels, Records, Series
-from tasks.policy.rounding import coarse, next_ten
+from tasks.policy.rounding import coarse, next_ten, step_above
 
 TENTH = 0.1
 # A coefficient moves by about 1/√N of its standard error with one record; shares of overlap as well.
 OVERLAP_STEP = 0.05
+# Standard error of a total, above which a few units make up much of it.
+DOMINATED = 0.05
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,14 @@ class PublishedColumn:
 
 
 @dataclass(frozen=True)
+class PublishedTotal:
+    """What share of a total is released, in steps of its rounded ``error``; fields as those of `TotalKept`."""
+
+    released: float
+    error: float
+
+
+@dataclass(frozen=True)
 class PublishedVariable:
     """One variable: how far it has moved, without what any table holds; fields as those of `VariableUtility`."""
 
@@ -49,6 +60,7 @@ class PublishedVariable:
     kind: str
     released_shift: Shift
     two_samples: float
+    total: PublishedTotal | None = None
 
 
 @dataclass(frozen=True)
@@ -254,9 +266,24 @@ def _columns(utility: UtilityReport) -> tuple[PublishedColumn, ...]:
 def _variable(one: VariableUtility, step: float) -> PublishedVariable:
     """Return how far a variable moved; how many values lie beyond a rounded range describes the release."""
     shift, error = one.released_shift, one.released_shift.spike_error
-    coarser = coarse(replace(shift, variance=None), step)
+    total = published_total(one.total, step)
+    # From how far a mean moved in standard deviations and in shares, a unit that dominates both would be computed.
+    mean = None if total is not None and total.error > DOMINATED else shift.mean
+    coarser = coarse(replace(shift, variance=None, mean=mean), step)
     shown = replace(coarser, beyond=shift.beyond, spike_error=error and float(f"{error:.1g}"))
-    return PublishedVariable(one.name, one.kind, shown, coarse(one.two_samples, step))
+    return PublishedVariable(one.name, one.kind, shown, coarse(one.two_samples, step), total)
+
+
+def published_total(total: TotalKept | None, step: float) -> PublishedTotal | None:
+    """Publish what share of a total is kept in steps of its standard error, rounded up.
+
+    No unit's part of the total is larger than that error: who knows all other units' numbers learns of its own that it
+    lies within half of such a step of the total, between nothing and twice itself or more.
+    """
+    if total is None:
+        return None
+    wide = step_above(total.error, step)
+    return PublishedTotal(coarse(total.released, wide), wide)
 
 
 def _pairs(pairs: PairUtility, step: float) -> PublishedPairs:

@@ -19,6 +19,8 @@ Rounding = Callable[[Any, float], Any]
 
 STEPS = (0.01, 0.02, 0.05, 0.1)
 RECORDS_PER_STEP = 10
+# Steps between two powers of ten.
+DECADE = (1.0, 2.0, 5.0, 10.0)
 DIGITS = 3
 # Fields that hold settings of a measure, or what follows from numbers of records alone; they are no figures.
 SETTINGS = ("guess", "margin", "confidence", "tolerance", "sampling_error", "baseline")
@@ -47,6 +49,13 @@ def next_ten(count: float, step: float = 0.0) -> float:
 def at_least_ten(count: int) -> int:
     """Publish a count of people as the next ten; none as ten, too, as none and one differ by one person."""
     return max(10, round(next_ten(count)))
+
+
+def step_above(size: float, least: float) -> float:
+    """Return the smallest step of 1, 2 or 5 × 10ᵉ that is at least ``size``, and at least ``least``."""
+    size = max(size, least)
+    tens = 10.0 ** math.floor(math.log10(size))
+    return next(tens * part for part in DECADE if tens * part >= size * (1 - 1e-9))
 
 
 def p_value(p: float) -> float:

@@ -9,7 +9,7 @@ from typing import Literal
 from tasks.policy.gate import GateResult
 
 QUESTION = "Does the release support the same conclusions as the source?"
-HEADLINES = ("worst variable", "worst pair", "propensity score")
+HEADLINES = ("worst variable", "worst total", "worst pair", "propensity score")
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Usefulness:
     answer : "yes" where every figure is within its limit; "no" where the release holds what the source never does, or
         more than half of the figures are beyond their limits; else "partly"; "not known" where nothing was measured
     beyond : the results beyond their limits
-    headlines : the worst variable, the worst pair and the propensity score, each beside two samples
+    headlines : the worst variable, total and pair and the propensity score, each beside two samples
     """
 
     answer: Literal["yes", "partly", "no", "not known"]

@@ -26,8 +26,9 @@ RISKS = {
     "membership": "membership inference, upper bound of the AUC",
 }
 LOSSES = {
-    "overall": "worst of variable, pair and propensity score, in multiples of its limit",
+    "overall": "worst of variable, total, pair and propensity score, in multiples of its limit",
     "variable": "largest distance of a variable's distributions beside its limit, 0 to 1",
+    "total": "largest share of the total of a non-negative number that is lost or added beside its limit",
     "pair": "largest change of an association of two variables beside its limit",
     "propensity": "how well a classifier separates released from original records, in multiples of the null",
 }
@@ -77,10 +78,10 @@ def risk_of(risk: RiskReport, axis: str) -> float | None:
 def loss_of(utility: UtilityReport, axis: str, limits: UtilityLimits) -> tuple[float | None, float | None]:
     """Return what the release loses and what the reference sample does; smaller is better.
 
-    ``overall`` takes the worst variable, the worst pair and the propensity score, each in multiples of its limit in
+    ``overall`` takes the worst variable, total and pair and the propensity score, each in multiples of its limit in
     the plan, which chance widens as in the gates: at 1 or below, all are within.
     """
-    parts = {"variable": _variable, "pair": _pair, "propensity": _propensity}
+    parts = {"variable": _variable, "total": _total, "pair": _pair, "propensity": _propensity}
     losses = {name: part(utility, limits) for name, part in parts.items()}
     if axis == "overall":
         own = [both for both, _ in losses.values() if both is not None]
@@ -98,6 +99,12 @@ def _variable(utility: UtilityReport, limits: UtilityLimits) -> tuple[_Loss, _Lo
     own = [(one, limits.distance(one.two_samples)) for one in utility.variables]
     ours = [_beside(one.released_shift.distance, limit) for one, limit in own]
     return _worst(ours), _worst([_beside(one.reference_shift.distance, at) for one, at in own if one.reference_shift])
+
+
+def _total(utility: UtilityReport, limits: UtilityLimits) -> tuple[_Loss, _Loss]:
+    own = [(one.total, limits.share(one.total.error)) for one in utility.variables if one.total is not None]
+    ours = [_beside(abs(one.released - 1), limit) for one, limit in own]
+    return _worst(ours), _worst([_beside(abs(one.reference - 1), at) for one, at in own if one.reference is not None])
 
 
 def _pair(utility: UtilityReport, limits: UtilityLimits) -> tuple[_Loss, _Loss]:

@@ -1,4 +1,4 @@
-"""How much of the statistics the release loses, by the worst variable, pair, spike and regression."""
+"""How much of the statistics the release loses, by the worst variable, total, pair, spike and regression."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from tasks.policy.published import (
     PublishedPropensity,
     PublishedUtility,
     PublishedVariable,
+    published_total,
     published_utility,
 )
+from tasks.policy.rounding import step_of
 
 Utility: TypeAlias = UtilityReport | PublishedUtility
 
@@ -35,8 +37,8 @@ CHANCE = 0.01  # that the worst regression of another sample is beyond its limit
 
 
 def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, ...]:
-    """Compare the worst variable, spike, pair, regression and the propensity score with their limits."""
-    parts = (_variable, _spike, _pair, _separated, _regression)
+    """Compare the worst variable, total, spike, pair, regression and the propensity score with their limits."""
+    parts = (_variable, _total, _spike, _pair, _separated, _regression)
     results = (part(assessment.utility, policy.utility) for part in parts)
     return tuple(replace(one, records=assessment.records.released) for one in results if one is not None)
 
@@ -70,6 +72,22 @@ def _variable(utility: Utility, limits: UtilityLimits) -> GateResult | None:
     )
     threshold = Threshold(worst.released_shift.distance, own[worst.name])
     return _result("worst variable", limits, threshold, texts, (worst.name,))
+
+
+def _total(utility: Utility, limits: UtilityLimits) -> GateResult | None:
+    """Return the non-negative number whose total moved most."""
+    totals = [(one.total, one.name) for one in utility.variables if one.total is not None]
+    if not totals:
+        return None
+    total, name = max(totals, key=lambda one: abs(one[0].released - 1) / max(limits.share(one[0].error), LEAST))
+    limit = limits.share(total.error)
+    texts = (
+        f"{name}: {_share(total.released, 0)} of its total",
+        f"100 % ± {_share(limit, 0)}",
+        f"± {_share(total.error)}, standard error of the source’s total",
+        "the non-negative number whose total (weighted, where there are weights) moved most",
+    )
+    return _result("worst total", limits, Threshold(abs(total.released - 1), limit), texts, (name,))
 
 
 def _spike(utility: Utility, limits: UtilityLimits) -> GateResult | None:
@@ -173,14 +191,7 @@ def _usual_overlap(coefficients: int, tests: int) -> float:
 def metrics(assessment: Assessment) -> Metrics:
     """Return the worst figures, and the others beside the reference's; regressions by number."""
     utility = assessment.utility
-    flat: dict[str, float | None] = {}
-    if worst := utility.worst_variable:
-        base = worst.reference_shift
-        flat |= {
-            "utility/variable/largest": worst.released_shift.distance,
-            "utility/variable/two_samples": worst.two_samples,
-        }
-        flat["utility/variable/reference"] = None if base is None else base.distance
+    flat = _of_variables(utility, step_of(assessment.records.original))
     if utility.pairs.worst:
         flat |= fields_of(utility.pairs.worst[0], ("change", "reference", "two_samples"), "utility/pair/")
     for part in utility.figures.figures if utility.figures else ():
@@ -199,12 +210,27 @@ def metrics(assessment: Assessment) -> Metrics:
     return flat
 
 
+def _of_variables(utility: UtilityReport, step: float) -> dict[str, float | None]:
+    """Return the metrics of the worst variable, and of totals as coarse as they are published."""
+    flat: dict[str, float | None] = {}
+    if worst := utility.worst_variable:
+        base = worst.reference_shift
+        flat |= {
+            "utility/variable/largest": worst.released_shift.distance,
+            "utility/variable/two_samples": worst.two_samples,
+            "utility/variable/reference": None if base is None else base.distance,
+        }
+    if totals := [total.released for one in utility.variables if (total := published_total(one.total, step))]:
+        flat |= {"utility/total/least": min(totals), "utility/total/most": max(totals)}
+    return flat
+
+
 GATE = Gate(
     name="utility",
-    description="The worst variable, spike, pair of variables and regression (declared, or else of the strongest "
-    "associations), and the propensity score, each beside what two samples of one population differ by. Where one is "
-    "beyond the limit that the policy states in `utility`, a person decides, or the release is rejected where "
-    "`exceeded` says so.",
+    description="The worst variable, total of a non-negative number, spike, pair of variables and regression "
+    "(declared, or else of the strongest associations), and the propensity score, each beside what two samples of one "
+    "population differ by. Where one is beyond the limit that the policy states in `utility`, a person decides, or the "
+    "release is rejected where `exceeded` says so.",
     evaluate=evaluate,
     limits=UtilityLimit,
     publishes={"utility": published_utility},

@@ -11,8 +11,11 @@ import pytest
 from pydantic import ValidationError
 
 from anoncore.microdata import Microdata, Schema, Variable
-from anoncore.utility import PropensityComparison, Regression, propensity_utility, regression_utility
+from anoncore.utility import PropensityComparison, Regression, TotalKept, propensity_utility, regression_utility
+from tasks.policy.disclosure_control import published
 from tasks.policy.gates.utility import GATE
+from tasks.policy.published import published_total
+from tasks.policy.rounding import step_of
 from tasks.policy.section import PolicySection
 from tests.tasks.policy.sample import assessment, changed, results, variable
 
@@ -45,6 +48,67 @@ def test_the_worst_variable_is_the_one_furthest_beyond_its_own_limit() -> None:
     few = replace(variable("rare", 0.3), two_samples=0.2)
     given = changed(assessment(), utility__variables__variables=(few, variable("income", 0.13)))
     assert results(GATE, given)["worst variable"].variables == ("income",)
+
+
+def with_total(released: float, error: float, name: str = "income") -> Any:
+    return replace(variable(name, 0.02), total=TotalKept(released, None, error))
+
+
+@pytest.mark.parametrize(
+    ("released", "error", "limits", "verdict"),
+    [
+        (0.96, 0.01, {}, "pass"),
+        (0.94, 0.01, {}, "to decide"),
+        (1.06, 0.01, {}, "to decide"),
+        # Twice the standard error is accepted where that is more than the limit.
+        (0.85, 0.08, {}, "pass"),
+        (0.80, 0.08, {}, "to decide"),
+        (0.80, 0.01, {"total": 0.2}, "pass"),
+        (0.80, 0.01, {"exceeded": "reject"}, "fail"),
+    ],
+)
+def test_a_total_that_is_lost_is_for_a_person(released: float, error: float, limits: Any, verdict: str) -> None:
+    """Means of heavy tails move by few standard deviations, though a half of all sales is lost."""
+    given = changed(assessment(), utility__variables__variables=(with_total(released, error), variable("age", 0.01)))
+    found = results(GATE, given, utility=limits)["worst total"]
+    assert (found.verdict, found.variables) == (verdict, ("income",))
+
+
+def test_totals_are_ranked_by_their_own_limits_and_tracked_coarsely() -> None:
+    totals = with_total(0.8, 0.12, "sales"), with_total(0.934, 0.011)
+    given = changed(assessment(), utility__variables__variables=totals)
+    assert results(GATE, given)["worst total"].variables == ("income",)
+    tracked = GATE.metrics(given)
+    assert (tracked["utility/total/least"], tracked["utility/total/most"]) == pytest.approx((0.8, 0.94))
+
+
+def test_what_is_published_of_a_total_hides_the_unit_that_dominates_it() -> None:
+    """An outsider who knows all units but the largest, and the released file, is left with a range of its values."""
+    rng = np.random.default_rng(0)
+    close = []
+    for _ in range(60):
+        others, own = np.sort(np.exp(1.5 * rng.normal(size=140))), np.linspace(0.02, 3, 150)
+        others, largest = others[:-1], others[-1]
+        released = (others.sum() + largest) * rng.uniform(0.6, 1.1)
+
+        def shown(value: float, others: Any = others, released: float = released) -> Any:
+            amounts = np.append(others, value)
+            error = amounts.std(ddof=1) / amounts.mean() / np.sqrt(len(amounts))
+            return published_total(TotalKept(released / amounts.sum(), None, error), step_of(len(amounts)))
+
+        truth = shown(largest)
+        left = own[[shown(largest * factor) == truth for factor in own]]
+        close.append(np.ptp(left) / 2 if len(left) else 0.0)
+    assert np.median(close) > 0.5
+    assert np.mean(np.array(close) < 0.1) <= 0.05
+
+
+def test_the_shift_of_a_mean_is_not_published_beside_a_dominated_total() -> None:
+    for error, is_shown in ((0.04, True), (0.06, False)):
+        given = changed(assessment(), utility__variables__variables=(with_total(0.9, error),))
+        moved = replace(given.utility.variables.variables[0].released_shift, mean=0.1)
+        given = changed(given, utility__variables__variables__0__released_shift=moved)
+        assert (published(given).utility.variables[0].released_shift.mean is not None) == is_shown
 
 
 def test_the_propensity_score_is_read_beside_its_null() -> None:
