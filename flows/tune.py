@@ -60,6 +60,7 @@ class Tuned:
     ----------
     plan : its name
     sentence : the outcome in words
+    advice : what would help where nothing passes
     best : what was chosen; None where a gate fails for everything that was tried
     judged : the choice on units that the search has not seen; None without a choice
     nearest : what came nearest to passing
@@ -72,6 +73,7 @@ class Tuned:
 
     plan: str
     sentence: str
+    advice: tuple[str, ...]
     best: Trial | None
     judged: Trial | None
     nearest: tuple[Trial, ...]
@@ -107,8 +109,10 @@ def tune(file: PlanFile, home: Home, runner: Runner, options: TuneOptions, on_tr
             job = _prepared(run, file, runner, options)
             attempts = Attempts(job.store, deadline, job.parts.records, partial(_carry_out, job), on_trial)
             own, acknowledged_ = Variation(file.plan.steps), acknowledged(file.plan, options.by_design)
-            computed = {str(edit.dependent) for edit in file.plan.edits.edit_set().dependents}
-            return _tuned(job, choose(job.parts, own, acknowledged_, computed, attempts))
+            computed = {str(edit.dependent): edit.parts for edit in file.plan.edits.edit_set().dependents}
+            choice = choose(job.parts, own, acknowledged_, computed, attempts)
+            job.store.advise(choice.advice)
+            return _tuned(job, choice)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,8 +148,13 @@ class _Job:
 def _prepared(run: Run, file: PlanFile, runner: Runner, options: TuneOptions) -> _Job:
     given = prepare(run, file, runner.step, read_source(run, file, runner.step), trial=True)
     parts = runner.step("Set apart units that the search does not see", cut, given.run, given.split)
-    about = digest_of([version("anonflow"), file.plan.digest, given.ingested.summary.digest, options.by_design])
-    return _Job(given.run, file, runner, options, parts, TrialStore(run.home, file.plan.name, about))
+    store = trials_of(run.home, file.plan.name, given.plan_digest, given.ingested.summary.digest, options.by_design)
+    return _Job(given.run, file, runner, options, parts, store)
+
+
+def trials_of(home: Home, name: str, plan: str, data: str, by_design: tuple[str, ...] = ()) -> TrialStore:
+    """Return the trials of searches for a plan and data of these digests; none where either has changed."""
+    return TrialStore(home, name, digest_of([version("anonflow"), plan, data, by_design]))
 
 
 def _tuned(job: _Job, choice: Choice) -> Tuned:
@@ -155,6 +164,7 @@ def _tuned(job: _Job, choice: Choice) -> Tuned:
     return Tuned(
         plan=file.plan.name,
         sentence=choice.sentence,
+        advice=choice.advice,
         best=None if choice.best is None else choice.best.trial,
         judged=choice.judged,
         nearest=tuple(one.trial for one in result.nearest),

@@ -175,22 +175,28 @@ def _summary(outcome: Outcome, home: Home, seconds: float, every_gate: bool) -> 
         line("", f"anonflow reject {options}")
         line("Dossier", outcome.entry.facts.dossier)
     if outcome.status in ("rejected", "awaiting"):
-        _next_steps(outcome.gates)
+        _next_steps(outcome, home)
     layout = read_layout(home)
     line("Pages", f"{layout.prefect} and {layout.mlflow}" if layout else f"anonflow ui{hint}")
     _took(seconds, outcome.seconds)
 
 
-def _next_steps(results: tuple[GateResult, ...]) -> None:
-    """Print what would decide open gates: other settings, or of those on earlier releases time and people."""
+def _next_steps(outcome: Outcome, home: Home) -> None:
+    """Print what would decide open gates: other settings, or of those on earlier releases time and people.
+
+    Where other settings were searched already, and none passes, it is what the search advised.
+    """
+    from flows.tune import trials_of
     from tasks.policy.gates import attempts, differencing, unit_changes
 
+    results, facts = outcome.gates, outcome.entry.facts
     names = (unit_changes.NAME, differencing.NAME, attempts.NAME)
     waits = [g for g in results if g.name in names and g.verdict == "inconclusive"]
     for one in waits:
         line("Next", one.name + one.needed)
     if any(g.verdict in OPEN and g not in waits for g in results):
-        line("Next", SEARCH)
+        for words in trials_of(home, facts.name, facts.plan, facts.data).advice or (SEARCH,):
+            line("Next", words)
 
 
 def judged(judgement: Judgement, name: str) -> None:

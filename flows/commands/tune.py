@@ -85,6 +85,8 @@ def _show(tuned: Tuned, path: str, seconds: float, *, written: bool) -> None:
     out.print(shown.safe_lines(tuned.sentence), style="bold", soft_wrap=True)
     if tuned.judged is None or tuned.judged.decision == "reject":
         _show_nearest(tuned.nearest)
+        for one in tuned.advice:
+            shown.line("Try", one)
     if tuned.diff:
         out.print()
         plain.print(visible_lines(tuned.diff))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,7 +11,7 @@ from tasks.assessment.tuning.attempts import Attempts
 from tasks.assessment.tuning.parts import ENOUGH_UNITS, Parts
 from tasks.assessment.tuning.search import SearchResult, confirmed, search
 from tasks.assessment.tuning.store import TrialStore
-from tasks.assessment.tuning.trial import Trial, Tried
+from tasks.assessment.tuning.trial import NOT_POSSIBLE, Trial, Tried
 from tasks.assessment.tuning.variation import Variation
 
 # What a custodian can do where a search has few units.
@@ -19,6 +19,11 @@ FEW = (
     "; with {} units on each side of the search many gates stay open: let a person decide on a run, take units of more "
     "periods or places, or release fewer variables"
 )
+UNTRIED = (
+    "people differ most by {}: release them in classes (global-recoding), leave them out together, or release fewer "
+    "variables beside them"
+)
+MOST_TELLING = 3
 # By how much the loss must be smaller, in every look at both, before a plan is changed: chance makes a few percent.
 CLEARLY = 0.8
 
@@ -33,6 +38,8 @@ class Choice:
     best, judged : the choice, and what unseen units say of it
     unclear : what the search found best, where the plan as it is was kept, since it was not clearly better
     units : on each side of the search
+    own : how the search remembers the plan as it is
+    telling : the variables by which people differ most
     """
 
     result: SearchResult
@@ -40,6 +47,8 @@ class Choice:
     judged: Trial | None
     unclear: Trial | None = None
     units: int = 0
+    own: str = ""
+    telling: tuple[str, ...] = ()
 
     @property
     def accepted(self) -> Variation | None:
@@ -60,6 +69,16 @@ class Choice:
             return f"nothing that was tried passes; nearest: {best.name}, which {best.reason}{self._few}"
         few = "" if judged.decision == "publish" else self._few
         return _of_judged(judged, another=len(result.candidates) > 1) + self._kept + few
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What would help where the choice does not pass: what was tried and fails fewer gates, and what was not."""
+        if (self.judged is not None and self.judged.decision != "reject") or not self.result.tried:
+            return ()
+        own = next((one.trial.rank() for one in self.result.tried if one.variation.key == self.own), NOT_POSSIBLE)
+        better = (one.trial for one in self.result.nearest if one.trial.rank()[:2] < own[:2])
+        lines = tuple(f"{one.name} fails less than the plan: {one.reason}" for one in better)
+        return (*lines, UNTRIED.format(", ".join(self.telling))) if self.telling else lines
 
     @property
     def _few(self) -> str:
@@ -83,7 +102,11 @@ def _of_judged(judged: Trial, *, another: bool) -> str:
 
 
 def choose(
-    parts: Parts, own: Variation, acknowledged: Collection[str], computed: Collection[str], attempts: Attempts
+    parts: Parts,
+    own: Variation,
+    acknowledged: Collection[str],
+    computed: Mapping[str, Collection[str]],
+    attempts: Attempts,
 ) -> Choice:
     """Search from a plan's own steps, and judge the best setting that passes twice, and the plan beside it.
 
@@ -92,12 +115,13 @@ def choose(
     parts : the tables of the search and of the judgement
     own : the plan as it is
     acknowledged : measures that may be void by design
-    computed : variables that edits compute, which no step masks
+    computed : variables that edits compute, which no step masks, with those that they are computed from
     attempts : carries out the trials
     """
     seen = parts.search.original
     enough = seen.n_units >= ENOUGH_UNITS
-    changes = partial(moves.neighbours, schema=seen.schema, telling=moves.telling(seen), computed=computed)
+    telling = moves.telling(seen, computed)
+    changes = partial(moves.neighbours, schema=seen.schema, telling=telling, computed=computed)
     result = search(
         moves.first(own, acknowledged),
         partial(changes, enough=enough),
@@ -105,7 +129,7 @@ def choose(
         screened=parts.screen is not None,
         enough=enough,
     )
-    chosen = partial(Choice, result, units=seen.n_units)
+    chosen = partial(Choice, result, units=seen.n_units, own=own.key, telling=telling[:MOST_TELLING])
     second = attempts.within_time if parts.confirm else lambda variation, stage: None
     best = confirmed(_open(result, attempts.store), second)
     if best is None:

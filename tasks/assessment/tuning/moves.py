@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 
 from anoncore.errors import AnonymizationError
@@ -68,14 +68,14 @@ def _methods(acknowledged: Collection[str]) -> Iterator[Method]:
 
 
 def neighbours(
-    best: Tried, schema: Schema, telling: Sequence[str], computed: Collection[str], *, enough: bool
+    best: Tried, schema: Schema, telling: Sequence[str], computed: Mapping[str, Collection[str]], *, enough: bool
 ) -> Iterator[Variation]:
     """Yield changes of one of the best variations so far: what protects more where gates fail, else what loses less.
 
     Parameters
     ----------
     telling : variables by which people differ most, for failed gates that name none
-    computed : variables that edits compute, which no step draws
+    computed : variables that edits compute, which no step draws, with those that they are computed from
     enough : whether the tables have the records to show the risk of following the data more closely
     """
     variation, trial = best.variation, best.trial
@@ -86,7 +86,8 @@ def neighbours(
         yield from _treated(variation)
         yield from _sized(variation, 2.0)
     if trial.failed:
-        yield from _less(variation, _drivers(trial) or (telling[:DRIVERS] if enough else ()), schema)
+        at_risk = any(gate.topic not in SENSE for gate in trial.failed)
+        yield from _less(variation, _drivers(trial) or (telling[:DRIVERS] if at_risk else ()), schema, computed)
     if enough:
         yield from _sized(variation, 0.5)
         yield from _closer(variation)
@@ -98,9 +99,9 @@ def _drivers(trial: Trial) -> list[str]:
     return list(dict.fromkeys(named))[:DRIVERS]
 
 
-def telling(data: Microdata) -> tuple[str, ...]:
-    """Return the variables by which people differ most: the more different values, the earlier."""
-    counts = data.frame[list(data.schema.masked)].nunique()
+def telling(data: Microdata, computed: Collection[str]) -> tuple[str, ...]:
+    """Return the variables by which people differ most but for those computed: the more values, the earlier."""
+    counts = data.frame[[name for name in data.schema.masked if name not in computed]].nunique()
     return tuple(sorted(counts.index, key=lambda name: -counts[name]))
 
 
@@ -158,8 +159,13 @@ def _changed(best: Variation, number: int, settings: dict[str, object]) -> Itera
     yield replace(best, steps=(*best.steps[:number], changed, *best.steps[number + 1 :]))
 
 
-def _less(best: Variation, drivers: Iterable[str], schema: Schema) -> Iterator[Variation]:
-    """Round the variables that drive failed gates more coarsely, and leave them out, each by itself."""
+def _less(
+    best: Variation, drivers: Iterable[str], schema: Schema, computed: Mapping[str, Collection[str]]
+) -> Iterator[Variation]:
+    """Round the variables that drive failed gates more coarsely, and leave them out, each by itself.
+
+    What is computed from a variable that is left out is left out with it: a logarithm would say the same.
+    """
     units = dict(best.rounded)
     for name in drivers:
         if name not in schema or name in best.without:
@@ -167,5 +173,8 @@ def _less(best: Variation, drivers: Iterable[str], schema: Schema) -> Iterator[V
         unit = units.get(name, schema[name].precision)
         if unit is not None:
             yield replace(best, rounded=tuple((units | {name: unit * COARSER}).items()))
-        rest = tuple((other, value) for other, value in best.rounded if other != name)
-        yield replace(best, without=(*best.without, name), rounded=rest)
+        dropped = [name]
+        for one in dropped:
+            dropped += [n for n, parts in computed.items() if one in parts and n not in (*best.without, *dropped)]
+        rest = tuple((other, value) for other, value in best.rounded if other not in dropped)
+        yield replace(best, without=(*best.without, *dropped), rounded=rest)

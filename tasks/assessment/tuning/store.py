@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from tasks.assessment.tuning.search import Stage
@@ -17,10 +17,11 @@ from tasks.common.keys import keyed_digest
 
 @dataclass(frozen=True)
 class _Kept:
-    """The file: which plan and data it is about, and trials by stage and variation."""
+    """The file: which plan and data it is about, trials by stage and variation, and what the search advised."""
 
     key: str
     trials: dict[str, Trial] = field(default_factory=dict)
+    advice: tuple[str, ...] = ()
 
 
 class TrialStore:
@@ -40,6 +41,19 @@ class TrialStore:
     def add(self, variation: Variation, stage: Stage, trial: Trial) -> None:
         """Keep a trial."""
         self._kept.trials[self._name(variation, stage)] = trial
+        self._write()
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What the last search advised."""
+        return self._kept.advice
+
+    def advise(self, lines: tuple[str, ...]) -> None:
+        """Keep what a search advises, for a run that is rejected later."""
+        self._kept = replace(self._kept, advice=lines)
+        self._write()
+
+    def _write(self) -> None:
         make_private(self._path.parent)
         write_private(self._path, json.dumps(values.to_json(self._kept)).encode())
 

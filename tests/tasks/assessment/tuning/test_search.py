@@ -39,7 +39,7 @@ def clusters_of(variation: Variation) -> int:
 
 
 def changes(own: Variation, of: Trial, *telling: str, enough: bool = True) -> list[Variation]:
-    return list(moves.neighbours(Tried(own, of), SCHEMA, telling, ("tax",), enough=enough))
+    return list(moves.neighbours(Tried(own, of), SCHEMA, telling, {"tax": ("income",)}, enough=enough))
 
 
 def searched(
@@ -137,12 +137,15 @@ def test_where_gates_fail_treatments_are_added_and_what_drives_them_is_rounded_o
     own = Variation((RareLevels(k=5), MDAV(k=10)))
     tried = changes(own, trial(1.0, gate("fail", "inference", "income", "sex")))
     assert {(one.without, one.rounded) for one in tried} >= {
-        (("income",), ()),
+        (("income", "tax"), ()),
         ((), (("income", 10.0),)),
         (("sex",), ()),
     }
     unnamed = changes(own, trial(1.0, gate("fail")), "sex")
     assert {one.without for one in unnamed} == {(), ("sex",)}
+    few = changes(own, trial(1.0, gate("fail")), "income", enough=False)
+    # A tax that is computed from the income would say the same.
+    assert {one.without for one in few} == {(), ("income", "tax")}
     assert {one.steps[0].method for one in tried} == {"rare-levels", "extreme-records"}
     assert {one.steps for one in tried} >= {(RareLevels(k=10), MDAV()), (RareLevels(k=5), MDAV(k=20))}
 
@@ -192,3 +195,15 @@ def test_a_search_of_few_units_says_what_a_custodian_can_do(enough: bool) -> Non
     sentence = Choice(SearchResult((failed,), 0, True, enough), None, None, units=65).sentence
     assert sentence.startswith("nothing that was tried passes; nearest: own, which failed: density")
     assert ("with 65 units on each side of the search" in sentence) == (not enough)
+
+
+def test_where_nothing_passes_it_says_which_changes_helped_and_who_people_are_told_apart_by() -> None:
+    own, other = Variation((RareLevels(),)), Variation((RareLevels(),), without=("income",))
+    helped = Tried(other, Trial(other.name, "reject", "failed: density", (gate("fail"),)))
+    plan = Tried(own, Trial(own.name, "reject", "failed: density, agreement", (gate("fail"), gate("fail"))))
+    result = SearchResult((helped, plan), 0, True, True)
+    advice = Choice(result, None, None, own=own.key, telling=("income", "age")).advice
+    assert advice[0] == "rare-levels; without income fails less than the plan: failed: density"
+    assert advice[1].startswith("people differ most by income, age: ")
+    assert len(advice) == 2
+    assert not Choice(result, helped, replace(helped.trial, decision="await"), own=own.key).advice
