@@ -11,7 +11,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import Floats, Indices, nearest, nearest_of_others
 
 _ROUNDS = 4  # divisions into cells, each around other points
-_FEW = 0.005  # share of the points, or 500, that are compared with all without a further division
+_FEW = 4000  # points that are compared with all without a further division: that takes as long
 
 
 def without_neighbour(points: Floats, reach: float, units: Indices | None = None) -> tuple[Indices, Floats]:
@@ -51,7 +51,7 @@ def without_neighbour(points: Floats, reach: float, units: Indices | None = None
         raise AnonymizationError(f"at least two points are needed, got {len(points)}")
     left = np.arange(len(points))
     for turn in range(_ROUNDS):
-        if len(left) <= max(500, _FEW * len(points)):
+        if len(left) <= _FEW:
             break
         left = left[_nearest_in_cells(points, left, turn, units) > reach]
     if not len(left):

@@ -84,7 +84,7 @@ def close_records(
     """
     measured = _Measured(run, tables, Stream.of(rng))
     near = measured.others(people)
-    sample, own = measured.of(people, near), near[:, 0]
+    own = near[:, 0]
     far, n = extreme_distance(own), len(tables.original)
     most = min(max(math.ceil(_ISOLATED * n), _FEWEST), _MOST)
     # Twice as many as are wanted: the quantile of a sample is uncertain. No extreme record may be missed.
@@ -93,10 +93,12 @@ def close_records(
     rows, gaps = isolated_records(run, Sought(tables.original, tables.encoder), reach)
     # A partition has fewer others than the whole table: whoever is extreme there is among these.
     rows = rows[_largest(gaps, _WIDER * most) | (gaps > far)]
-    near = measured.others(rows)
-    lonely, extreme = _largest(near[:, 0], most), near[:, 0] > far
+    others = measured.others(rows)
+    lonely, extreme = _largest(others[:, 0], most), others[:, 0] > far
     asked = lonely | extreme
-    found = measured.of(rows[asked], near[asked])
+    # All at once: each search encodes all partitions of two tables.
+    both = measured.of(np.concatenate([people, rows[asked]]), np.concatenate([near, others[asked]]))
+    sample, found = both.taken(slice(len(people))), both.taken(slice(len(people), None))
     return CloseRecords(
         tail=sample.tail(tau, level),
         isolated=found.taken(lonely[asked]).tail(tau, level),
@@ -119,7 +121,7 @@ class _Distances:
     released: Floats
     whole: Floats
 
-    def taken(self, rows: NDArray[np.bool_]) -> _Distances:
+    def taken(self, rows: NDArray[np.bool_] | slice) -> _Distances:
         """Return those of some records."""
         return _Distances(*(values[rows] for values in vars(self).values()))
 

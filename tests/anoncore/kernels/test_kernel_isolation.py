@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from anoncore.errors import AnonymizationError
+from anoncore.kernels import isolation
 from anoncore.kernels.isolation import without_neighbour
 from anoncore.kernels.neighbors import nearest, nearest_of_others
 
@@ -21,6 +24,13 @@ def table(seed: int, n: int, columns: int, kind: str) -> np.ndarray:
         points = 0.01 * points + rng.normal(size=(4, columns))[rng.integers(4, size=n)]
     points[:: n // 3 + 1] *= 20
     return points
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tables_of_a_few_hundred_are_divided() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(isolation, "_FEW", 100)
+        yield
 
 
 @given(
