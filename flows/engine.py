@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,30 +20,19 @@ from tasks.engine.cluster.access import access_of
 from tasks.engine.cluster.connection import connected, started
 from tasks.engine.cluster.executor import DaskCluster
 from tasks.engine.local import LocalPool
-from tasks.engine.progress import OnProgress, Progress
+from tasks.engine.progress import OnProgress
 from tasks.engine.store import EncryptedStore, new_key
 
 MOST_PROCESSES = 8
-# Seconds from which on the progress of tasks is reported.
-LONG = 10.0
 
 
 @contextmanager
-def with_engine(run: Run, file: PlanFile, report: Callable[[str, int, int], None]) -> Iterator[Run]:
+def with_engine(run: Run, file: PlanFile, on_progress: OnProgress) -> Iterator[Run]:
     """Give the run with what carries out tasks on tables in partitions, where the plan asks for it.
 
     Partitions and all artifacts are encrypted by a key that is in memory alone. Partitions lie in the run's workspace,
     or in the folder that a cluster shares.
-
-    Parameters
-    ----------
-    report : is given how far a step is: what is left of its present tasks, how many are done, and of how many
     """
-
-    def on_progress(progress: Progress) -> None:
-        if progress.seconds > LONG:
-            report(f"about {progress.seconds_left:.0f} s left of these tasks", progress.done, progress.tasks)
-
     if not beyond_memory(file.plan, file.base):
         yield run
         return

@@ -27,6 +27,8 @@ from tasks.common.workspace import StoredArrays, StoredRecords, abandoned, wipe_
 from tasks.decision.cleanup import leftovers, remove_leftovers
 from tasks.decision.conclude import conclude, recover
 from tasks.decision.outcomes import Outcome, Status, mirror_entry, published_before, standing
+from tasks.engine.progress import LONG, Progress, rate
+from tasks.intake.ingest import Ingested
 from tasks.intake.series import draw
 from tasks.intake.split import Sides, Split
 from tasks.intake.validate import Validated, validate_masked
@@ -71,21 +73,35 @@ class Runner(Protocol):
     def progress(self, label: str, done: int, of: int) -> None:
         """Show how far a step is."""
 
+    def tasks_done(self, progress: Progress) -> None:
+        """Show how far the tasks of the present step are."""
+
+
+class OnProgress(Protocol):
+    """Is told that a step begins, or, with its seconds, that it has ended."""
+
+    def __call__(self, label: str, seconds: float | None, records: int, /) -> None:
+        """Show it; ``records`` are those of the source, 0 before it was read."""
+
 
 class Direct:
     """Steps as plain calls, for development and tests."""
 
-    def __init__(self, on_progress: Callable[[str, float | None], None] = lambda label, seconds: None) -> None:
+    def __init__(self, on_progress: OnProgress = lambda label, seconds, records: None) -> None:
         self.on_progress = on_progress
         self.seconds: dict[str, float] = {}
+        self.label, self.records = "", 0
 
     def step(self, label: str, function: Callable[..., T], *args: Any, retry: bool = False) -> T:
         """Call ``function``; report its start and its duration."""
-        self.on_progress(label, None)
+        self.label = label
+        self.on_progress(label, None, self.records)
         begun = time.perf_counter()
         result = self.call(label, sanitise_errors(function), *args, retry=retry)
         self.seconds[label] = time.perf_counter() - begun
-        self.on_progress(label, self.seconds[label])
+        if isinstance(result, Ingested):
+            self.records = result.summary.records
+        self.on_progress(label, self.seconds[label], self.records)
         return result
 
     def call(self, label: str, function: Callable[..., T], *args: Any, retry: bool) -> T:
@@ -97,7 +113,14 @@ class Direct:
 
     def progress(self, label: str, done: int, of: int) -> None:
         """Report how far a step is, as its start was reported."""
-        self.on_progress(f"{label}: {done / of:.0%}", None)
+        self.on_progress(f"{label}: {done / of:.0%}", None, self.records)
+
+    def tasks_done(self, progress: Progress) -> None:
+        """Report how far the present tasks of a step are, where they take long."""
+        if progress.seconds > LONG:
+            speed = rate(self.records * progress.done / progress.tasks, progress.seconds)
+            left = f"about {progress.seconds_left:.0f} s left of these tasks{speed}"
+            self.progress(f"{self.label}: {left}", progress.done, progress.tasks)
 
 
 def carry_out(file: PlanFile, home: Home, runner: Runner, *, rebuild: bool = False) -> Outcome:
@@ -118,7 +141,7 @@ def carry_out(file: PlanFile, home: Home, runner: Runner, *, rebuild: bool = Fal
     """
     with exclusive_run(home, file.plan.name):
         tidy(home, runner.step)
-        with Run.opened(home, file.plan.seed) as run, with_engine(run, file, runner.progress) as equipped:
+        with Run.opened(home, file.plan.seed) as run, with_engine(run, file, runner.tasks_done) as equipped:
             return replace(_carry_out(equipped, file, runner, rebuild), seconds=runner.seconds)
 
 

@@ -13,6 +13,7 @@ from tasks.common.home import Home
 
 if TYPE_CHECKING:
     from flows.plan.model import PlanFile
+    from flows.release import OnProgress
 
 T = TypeVar("T")
 
@@ -25,7 +26,7 @@ class RunPlan(Protocol):
         name: str,
         description: str,
         file: PlanFile,
-        on_progress: Callable[[str, float | None], None],
+        on_progress: OnProgress,
         body: Callable[[Any], tuple[T, str, str]],
     ) -> T:
         """Return the result of ``body``, which takes what carries out the steps."""

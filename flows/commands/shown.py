@@ -23,6 +23,7 @@ from flows.commands.options import err, out, plain
 from flows.servers.layout import read_layout
 from tasks.common.errors import ExitCode, visible, visible_lines
 from tasks.common.home import Home
+from tasks.engine.progress import rate
 
 if TYPE_CHECKING:
     from flows.compare import Comparison
@@ -115,7 +116,7 @@ class Progress:
     def __init__(self, *, quiet: bool) -> None:
         self.quiet, self.file = quiet, os.environ.get("ANONFLOW_PROGRESS")
 
-    def __call__(self, label: str, seconds: float | None) -> None:
+    def __call__(self, label: str, seconds: float | None, records: int, /) -> None:
         """Show that a step begins; or, with its seconds, that it has ended."""
         if self.file:
             with open(self.file, "a", encoding="utf-8") as file:
@@ -123,7 +124,7 @@ class Progress:
         if self.quiet:
             return
         if seconds is not None:
-            err.print(f"  [green]✓[/green] {safe(label)} [dim]{seconds:.1f} s[/dim]")
+            err.print(f"  [green]✓[/green] {safe(label)} [dim]{seconds:.1f} s{rate(records, seconds)}[/dim]")
         elif err.is_terminal:
             err.print(f"  [dim]…[/dim] {safe(label)}", end="\r")
 

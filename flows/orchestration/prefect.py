@@ -17,11 +17,10 @@ from prefect.states import Completed
 
 from flows.orchestration.retries import pauses
 from flows.plan.model import PlanFile
-from flows.release import Direct
+from flows.release import Direct, OnProgress
 from tasks.common.errors import InputOutputFault
 
 T = TypeVar("T")
-OnProgress = Callable[[str, float | None], None]
 
 
 class PrefectRunner(Direct):

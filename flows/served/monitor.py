@@ -16,6 +16,7 @@ from tasks.common.errors import Refused, ReleaseError, sanitise_errors
 from tasks.common.formatting import markdown_cell, markdown_table
 from tasks.common.home import Home
 from tasks.decision.outcomes import SHOWN, Entry, Outcome, mirror_entry
+from tasks.engine.progress import rate
 from tasks.record import ledger
 from tasks.record.dossier import read_dossier
 from tasks.record.entry import MirrorFacts
@@ -87,10 +88,11 @@ class Progress:
         self.done = 0
         self.artifact: Any = None
 
-    def __call__(self, label: str, seconds: float | None) -> None:
+    def __call__(self, label: str, seconds: float | None, records: int, /) -> None:
         """Move on when a step begins (no ``seconds`` yet) and when it has ended."""
         if seconds is not None:
             self.done += 1
+            label = f"{label}, {seconds:.0f} s{rate(records, seconds)}"
         percent = min(100.0 * self.done / self.STEPS, 100.0)
         number = min(self.done + (seconds is None), self.STEPS)
         description = f"Step {number} of {self.STEPS}: {label}"

@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+# Seconds from which on progress is reported.
+LONG = 10.0
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -27,6 +30,19 @@ class Progress:
     def seconds_left(self) -> float:
         """Seconds until the step is done, if the rest goes on as fast."""
         return self.seconds * (self.tasks - self.done) / self.done if self.done else float("inf")
+
+
+def rate(records: float, seconds: float) -> str:
+    """Return records per second as they are shown after a time: nothing where that is short, or records are not known.
+
+    Examples
+    --------
+    >>> rate(1_000_000, 12.3), rate(1_000_000, 1.5)
+    (', 81,000 records/s', '')
+    """
+    if not records or seconds < LONG:
+        return ""
+    return f", {float(f'{records / seconds:.2g}'):,.0f} records/s"
 
 
 OnProgress = Callable[[Progress], None]

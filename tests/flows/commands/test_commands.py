@@ -85,8 +85,10 @@ def test_steps_gates_and_reasons_by_any_name(capsys, monkeypatch):
     for console in (options.out, options.err, options.plain):
         # Which reads COLUMNS when it is made, so that another test may have fixed it.
         monkeypatch.setattr(console, "_width", 300)
-    shown.Progress(quiet=False)(f"Deliver to {NAME}", 1.0)
+    shown.Progress(quiet=False)(f"Deliver to {NAME}", 1.0, 10)
     assert capsys.readouterr().err == f"  ✓ Deliver to {SHOWN} 1.0 s\n"
+    shown.Progress(quiet=False)("Mask the records", 25.0, 3_000_000)
+    assert capsys.readouterr().err == "  ✓ Mask the records 25.0 s, 120,000 records/s\n"
     gate = GateResult(NAME, "pass", figure="[a]", limit="", baseline="", records=3, meaning="")
     shown.out.print(shown.gates([gate]))
     assert capsys.readouterr().out.splitlines()[1].split() == [SHOWN, "pass", "[a]", "3"]
