@@ -108,6 +108,8 @@ def bounds(
     n = len(pairs[0][0].values)
     grid = np.unique(np.concatenate([side.values for pair in pairs for side in pair]))
     codes = unit_codes(units, n)
+    # Sets are samples of units, too; where those of one unit are all alike they vary so many times as much.
+    alike = float((np.bincount(codes).astype(np.float64) ** 2).sum()) / n
     excess, centre, error, error_with_sets = (np.zeros(len(grid)) for _ in range(4))
     for released, reference in pairs:
         surplus = released.up_to(grid) - reference.up_to(grid)
@@ -115,7 +117,7 @@ def bounds(
         shrunk, variance = _shrunk(surplus, released.values, reference.values, codes, grid)
         centre += shrunk
         error += np.sqrt(variance)
-        error_with_sets += np.sqrt(variance + released.variance(grid) + reference.variance(grid))
+        error_with_sets += np.sqrt(variance + alike * (released.variance(grid) + reference.variance(grid)))
     everywhere, somewhere = float(norm.ppf(1.0 - alpha)), math.sqrt(2.0 * math.log(1.0 / alpha))
     sup, upper, lower = (
         float(curve.max()) / len(pairs)

@@ -12,7 +12,7 @@ from scipy.stats import binom
 from anoncore.errors import AnonymizationError
 from anoncore.microdata.units import unit_codes
 from anoncore.parameters import between
-from anoncore.risk._checks import Floats, matrix, vector
+from anoncore.risk._checks import Floats, Indices, matrix, vector
 
 # Of all close pairs of a person with a point of three samples alike, those with one given sample; see below.
 SHARE = 1.0 / 3.0
@@ -299,8 +299,13 @@ def striking_beginning(wins: ArrayLike, ends: ArrayLike, share: float) -> float:
     if not len(won):
         return 1.0
     improbable = np.asarray(binom.sf(np.cumsum(won)[lengths - 1] - 1, lengths, share))
-    least = float(improbable.min()) * (1.0 + 1e-9)  # what differs by rounding alone is one value
-    chance = np.zeros(len(won) + 1)
+    return beginning_p(float(improbable.min()), lengths, share)
+
+
+def beginning_p(least: float, lengths: Indices, share: float) -> float:
+    """Return P(wins among some first t draws, t one of the lengths, are as improbable as ``least``)."""
+    least *= 1.0 + 1e-9  # what differs by rounding alone is one value
+    chance = np.zeros(int(lengths[-1]) + 1)
     chance[0] = 1.0
     reached, before = 0.0, 0
     for length in lengths:

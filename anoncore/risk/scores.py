@@ -6,14 +6,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import beta, hypergeom, norm
+from scipy.stats import beta, binom, norm
 
 from anoncore.microdata import EACH_RECORD, ComparedUnits
 from anoncore.parameters import between
 from anoncore.risk._checks import Floats, vector
 from anoncore.risk.membership import MembershipAttack, membership_attack
+from anoncore.risk.pairs import beginning_p
 
-_RANKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+_RANKS = (10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000, 2000, 5000, 10_000)
 # Standard deviations by which normal scores of members exceed those of non-members at the area that gates accept.
 _ACCEPTED = float(np.sqrt(2.0) * norm.ppf(0.55))
 
@@ -29,8 +30,8 @@ class TopScores:
     n : records among the highest scores; ties are taken whole
     members : those of them that are members
     precision, lower : share of members among them, and its lower confidence bound over all ranks looked at
-    p : probability of as many members or more by chance, times the number of ranks looked at, at most 1; and 1 where
-        no rank has more than an attack has that is accepted
+    p : probability of members as over-represented by chance, at any rank; and 1 where no rank has more than an attack
+        has that is accepted
     baseline : share of members among all records scored
     """
 
@@ -170,11 +171,12 @@ def score_attack(members: ArrayLike, nonmembers: ArrayLike, *, certainty: Certai
 def top_scores(members: ArrayLike, nonmembers: ArrayLike, *, confidence: float = 0.99) -> TopScores:
     """Count the members among the highest scores, at the rank where chance explains their number least.
 
-    The ranks are 10, 20, 50, … up to a tenth of the records, each enlarged by ties. Given that so many records
-    are taken, the number of members is hypergeometric when scores do not depend on membership; p is multiplied
-    by the number of ranks (Bonferroni), and the bound of the share is Clopper and Pearson's at the level
-    divided likewise. Only ranks count that hold more members than an attack with an area of 0.55 shows, whose scores
-    are normal: among thousands of records chance excludes much smaller excesses, which give no one away.
+    The ranks are 10, 15, 20, 30, … up to a tenth of the records, each enlarged by ties. Going down the ranks,
+    records are members' or not as if drawn, when scores do not depend on membership; p is that of the most striking
+    rank of such draws (`anoncore.risk.pairs.striking_beginning`), and the bound of the share is Clopper and
+    Pearson's at the level divided by the number of ranks. Only ranks count that hold more members than an attack
+    with an area of 0.55 shows, whose scores are normal: among thousands of records chance excludes much smaller
+    excesses, which give no one away.
 
     Parameters
     ----------
@@ -198,12 +200,14 @@ def top_scores(members: ArrayLike, nonmembers: ArrayLike, *, confidence: float =
     thresholds = np.unique(merged[np.array(ranks) - 1])
     above = _at_least(one, thresholds), _at_least(other, thresholds)
     looked_at, base = above[0] + above[1], len(one) / total
-    by_chance = np.asarray(hypergeom.sf(above[0] - 1, total, len(one), looked_at))
-    p = np.where(above[0] > looked_at * _accepted(looked_at / total, base), by_chance, 1.0)
-    worst = int(np.lexsort((by_chance, p))[0])
+    by_chance = np.asarray(binom.sf(above[0] - 1, looked_at, base))
+    counts = above[0] > looked_at * _accepted(looked_at / total, base)
+    worst = int(np.lexsort((by_chance, ~counts))[0])
+    lengths = np.sort(looked_at)
+    p = beginning_p(float(by_chance[worst]), lengths, base) if counts[worst] else 1.0
     hits, n = int(above[0][worst]), int(looked_at[worst])
     lower = float(beta.ppf(level / len(thresholds), hits, n - hits + 1)) if hits else 0.0
-    return TopScores(n, hits, hits / n, lower, min(1.0, float(p[worst]) * len(thresholds)), base)
+    return TopScores(n, hits, hits / n, lower, p, base)
 
 
 def _accepted(share: Floats, baseline: float) -> Floats:

@@ -16,12 +16,9 @@ from tasks.policy.limits import MembershipLimit, MembershipPolicy, nonmembers_ne
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounded_attacks import attacks_in_steps
 
-# Each test of highest scores has this share of the level `tail_p`, so that all of them together keep it.
-SHARE = 1.0 / 6.0
-
 _RULE = (
     "Fail when an area under the ROC curve is shown to be above `membership_auc`, or when members are over-represented "
-    "among the highest scores at a sixth of the level `tail_p`, by more than an attack with an area of 0.55 shows. "
+    "among the highest scores at a seventh of the level `tail_p`, by more than an attack with an area of 0.55 shows. "
     "Pass when all areas are shown to be within `membership_pass`."
 )
 
@@ -79,7 +76,7 @@ def family_result(name: str, family: AttackFamily | None, policy: MembershipPoli
     limit, baseline = policy.area_limit, "0.50, guessing"
     if family is None:
         return GateResult(name, "not tested", "needs non-members", limit, baseline, 0, meaning)
-    area, top, level = family.worst.attack.area, family.worst_top, policy.tail_p * SHARE
+    area, top, level = family.worst.attack.area, family.worst_top, policy.test_p
     figure = f"AUC {area.auc:.3f} [{area.lower:.3f}, {family.upper:.3f}]"
     meaning += f"; worst of {family.n_tests} forms: {family.worst.name}"
     areas = (BoundedFigure.of(one.attack.area.auc, one.attack.area, one.name) for one in family.attacks)

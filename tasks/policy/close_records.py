@@ -9,15 +9,16 @@ from anoncore.risk import ExtremeRecords, TailTest
 from tasks.common.formatting import count
 from tasks.policy.attack import p_phrase
 from tasks.policy.gate import Chance, GateResult, GateVerdict, Metrics
+from tasks.policy.limits import SHARE
 from tasks.policy.rounding import people_counted
 
 
 def result_of(name: str, rule: TailTest, level: float, meaning: str) -> GateResult:
-    """Return the result of one test of close records."""
-    verdict: GateVerdict = "inconclusive"
-    chance = Chance((("", rule.p),), level)
-    if rule.verdict != "inconclusive":
-        verdict = "fail" if chance.fails else "pass"
+    """Return the result of one test of close records, which fails at its share of the level and asks below it."""
+    chance = Chance((("", rule.p),), level * SHARE)
+    verdict: GateVerdict = "inconclusive" if rule.verdict == "inconclusive" or rule.p < level else "pass"
+    if rule.verdict != "inconclusive" and chance.fails:
+        verdict = "fail"
     paired = rule.n_close_pairs is not None
     pairs = f" (pairs at most {rule.close_pairs_released} of at most {rule.n_close_pairs})" if paired else ""
     third = "; chance gives the release at most a third of close pairs" if paired else ""
@@ -25,7 +26,7 @@ def result_of(name: str, rule: TailTest, level: float, meaning: str) -> GateResu
         name=name,
         verdict=verdict,
         figure=f"at most {rule.n_released}{pairs}, {p_phrase(rule.p)}",
-        limit=f"p ≥ {level:g}",
+        limit=f"fail: p < {chance.level:.2g}; pass: p ≥ {level:g}",
         baseline=f"at most {rule.n_reference}, the reference",
         records=rule.n,
         meaning=f"{meaning}{third}",

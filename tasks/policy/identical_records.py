@@ -10,12 +10,12 @@ from tasks.policy.limits import ChanceLimit
 
 def result_of(name: str, same: TailTest, policy: ChanceLimit) -> GateResult:
     """Return the result of one such comparison."""
-    chance = Chance((("", same.p),), policy.tail_p)
+    chance = Chance((("", same.p),), policy.test_p)
     return GateResult(
         name=name,
-        verdict=_verdict(same, chance),
+        verdict=_verdict(same, chance, policy.tail_p),
         figure=f"at most {same.n_released}, {p_phrase(same.p)}",
-        limit=f"fail: p < {chance.level:g}; pass: otherwise, or none where no record repeats another",
+        limit=f"fail: p < {chance.level:.2g}; pass: p ≥ {policy.tail_p:g}, or none where no record repeats another",
         baseline=f"at most {same.n_reference}, the reference",
         records=same.n,
         meaning="records of the original that are in the release unchanged; a single one is inconclusive where "
@@ -24,10 +24,11 @@ def result_of(name: str, same: TailTest, policy: ChanceLimit) -> GateResult:
     )
 
 
-def _verdict(same: TailTest, chance: Chance) -> GateVerdict:
+def _verdict(same: TailTest, chance: Chance, asks_below: float) -> GateVerdict:
     if chance.fails:
         return "fail"
-    return "inconclusive" if same.verdict == "inconclusive" or (same.n_released and _unique(same)) else "pass"
+    undecided = same.verdict == "inconclusive" or same.p < asks_below or (same.n_released and _unique(same))
+    return "inconclusive" if undecided else "pass"
 
 
 def _unique(same: TailTest) -> bool:

@@ -12,6 +12,10 @@ from anoncore.risk import MembershipAttack
 from tasks.common.sections import Section
 from tasks.policy.gate import BoundedFigure, Bounds
 
+# Tests that fail harmless releases by chance: identical, close and isolated records, and the highest scores of four
+# attacks. Each has this share of the level `tail_p`, so that all of them together keep it (Bonferroni).
+SHARE = 1.0 / 7.0
+
 # Standard errors by which a harmless release may look harmful and still be proved harmless.
 SLACK = 1.5
 
@@ -21,10 +25,16 @@ class ChanceLimit(Section):
 
     Parameters
     ----------
-    tail_p : Fail when chance alone produces as many identical, or unusually close, records less often than this.
+    tail_p : Fail when chance alone produces what is found less often than this, in any of the seven tests: each fails
+        at a seventh. Of identical, unusually close and isolated records a person is asked below this itself.
     """
 
     tail_p: float = Field(default=0.01, gt=0, lt=1)
+
+    @property
+    def test_p(self) -> float:
+        """The level of each test by itself."""
+        return self.tail_p * SHARE
 
 
 class MembershipLimit(Section):

@@ -14,7 +14,7 @@ from tasks.assessment.tuning.variation import Variation
 from tasks.common.errors import Refused
 from tasks.common.run import Run
 from tasks.intake.split import Sides, Split, draw_units
-from tasks.policy.attack_family import SHARE
+from tasks.policy.limits import SHARE
 
 # Fewer units than this on a side of the search prove nothing about any setting.
 LEAST_UNITS = 50
@@ -73,7 +73,7 @@ def level_of_half(level: float) -> float:
     Examples
     --------
     >>> round(level_of_half(0.01), 3)
-    0.114
+    0.117
     """
     return float(norm.sf(norm.isf(level * SHARE) / np.sqrt(2.0)) / SHARE)
 

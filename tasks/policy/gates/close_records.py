@@ -47,10 +47,11 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 GATE = Gate(
     name=NAME,
     description="Records nearer to the release than τ times the distance to their own nearest neighbour, against the "
-    "same for the reference, and close pairs among release, original and reference. Fail when the exact one-sided "
-    "p-value is below `tail_p`; inconclusive where even a release of all records could not reach that level. Once more "
-    "for the most isolated 1 % of the records, who are the easiest to recognise; inconclusive where the test without "
-    "non-members alone would fail.",
+    "same for the reference, and close pairs among release, original and reference. Fail when the exact "
+    "one-sided p-value is below a seventh of `tail_p`; inconclusive below `tail_p`, and where even a "
+    "release of all records could not reach that level. Once more for the most isolated 1 % of the "
+    "records, who are the easiest to recognise; inconclusive where the test without non-members alone "
+    "would fail.",
     evaluate=evaluate,
     limits=ChanceLimit,
     individual=True,

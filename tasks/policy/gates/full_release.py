@@ -45,13 +45,13 @@ def _close(close: CloseRecords, policy: FullReleasePolicy) -> tuple[GateResult, 
 
 
 def _nearest(attack: ScoreAttack, policy: FullReleasePolicy) -> GateResult:
-    area, chance = attack.area, Chance((("", attack.top.p),), policy.tail_p)
+    area, chance = attack.area, Chance((("", attack.top.p),), policy.test_p)
     bounds = policy.area_bounds(BoundedFigure.of(area.auc, area))
     return GateResult(
         name="membership, full release",
         verdict="fail" if chance.fails else bounds.verdict,
         figure=f"AUC {area.auc:.3f} [{area.lower:.3f}, {area.upper:.3f}]; closest: {p_phrase(attack.top.p)}",
-        limit=f"{policy.area_limit}; fail: p < {chance.level:g}",
+        limit=f"{policy.area_limit}; fail: p < {chance.level:.2g}",
         baseline="0.50, guessing",
         records=area.n_members + area.n_nonmembers,
         meaning="whether the nearest of all released records distinguishes some members from some non-members",

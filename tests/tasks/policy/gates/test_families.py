@@ -33,7 +33,7 @@ def test_areas_and_highest_scores_decide(
     given = changed(assessment(), **{f"risk__{field}": family(kind, p, auc=0.5, lower=lower, upper=upper)})
     (result,) = results(gate, given).values()
     assert result.verdict == verdict
-    assert ("highest scores" in result.meaning) == (not p >= 0.01 / 6)
+    assert ("highest scores" in result.meaning) == (not p >= 0.01 / 7)
 
 
 @each

@@ -16,7 +16,9 @@ def verdict(**changes: Any) -> str:
     return results(GATE, changed(assessment(), **changes))[NAME].verdict
 
 
-@pytest.mark.parametrize(("p", "expected"), [(0.01, "pass"), (0.0099, "fail"), (float("nan"), "fail")])
+@pytest.mark.parametrize(
+    ("p", "expected"), [(0.01, "pass"), (0.0099, "inconclusive"), (0.0014, "fail"), (float("nan"), "fail")]
+)
 def test_proof_of_copies_fails(p: float, expected: str) -> None:
     assert verdict(risk__identical__p=p) == expected
     assert results(GATE, changed(assessment(), risk__identical__p=0.0099), tail_p=0.001)[NAME].verdict == "pass"
@@ -25,7 +27,7 @@ def test_proof_of_copies_fails(p: float, expected: str) -> None:
 def test_a_released_record_is_inconclusive_where_no_record_repeats_another() -> None:
     assert verdict(**RELEASED) == "inconclusive"
     limit = results(GATE, changed(assessment(), **RELEASED))[NAME].limit
-    assert limit == "fail: p < 0.01; pass: otherwise, or none where no record repeats another"
+    assert limit == "fail: p < 0.0014; pass: p ≥ 0.01, or none where no record repeats another"
     assert verdict(**RELEASED | {"risk__identical__n_reference": 1}) == "pass"
     assert verdict(**RELEASED | {"risk__identical__n_duplicates": 1}) == "pass"
 
