@@ -17,7 +17,7 @@ from anoncore.edits.product import ProductEdit
 from anoncore.kernels.donor_tree import DonorTree, LeafRule, Singles, leaf_lines, level_scores, target_groups
 from anoncore.kernels.ranks import normal_scores
 from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values, without_extremes
-from anoncore.microdata import Microdata, Schema, Variable, round_to
+from anoncore.microdata import Microdata, Schema, Variable, outer_limits, round_to
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -388,7 +388,8 @@ class Drawing:
         order = rows[np.argsort(x[rows], kind="stable")]
         reach = max(recommended_reach(len(order), max(self._n_numbers, 1)), self.k)
         units = None if self.data.units is None else self.data.units[order]
-        pool = np.sort(smoothed_values(x[order], reach, k=self.k, rng=self.rng, units=units))
+        limits = outer_limits(x[order], units)
+        pool = np.sort(smoothed_values(x[order], reach, k=self.k, rng=self.rng, units=units, limits=limits))
         scores = normal_scores(x[rows])
         source, table = self._predictors(scores, rows)
         carried, expected = np.zeros(len(rows)), np.zeros(len(self.frame))

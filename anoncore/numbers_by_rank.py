@@ -8,7 +8,7 @@ import numpy as np
 
 from anoncore.kernels.ranks import match_ranks
 from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values
-from anoncore.microdata import Microdata, Variable, round_to
+from anoncore.microdata import Microdata, Variable, outer_limits, round_to
 
 
 def drawn_numbers(data: Microdata, names: Iterable[str], *, k: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -58,7 +58,9 @@ def drawn_in_order(
     reach = max(recommended_reach(len(order), n_variables), k)
     units = None if data.units is None else data.units[order]
     ordered = data.frame[variable.name].to_numpy()[order]
-    return round_to(smoothed_values(ordered, reach, k=k, rng=rng, units=units), variable.precision) + 0.0  # no −0
+    limits = outer_limits(ordered, units)
+    drawn = smoothed_values(ordered, reach, k=k, rng=rng, units=units, limits=limits)
+    return round_to(drawn, variable.precision) + 0.0  # no −0
 
 
 def coded_numbers(data: Microdata, names: Iterable[str], tail: int | None) -> dict[str, np.ndarray]:

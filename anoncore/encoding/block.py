@@ -12,7 +12,7 @@ from anoncore.encoding.scores import Decoding, assign, cut, logistic_probabiliti
 from anoncore.kernels.ranks import interpolate_quantiles, normal_scores
 from anoncore.kernels.smoothed_values import smoothed_values
 from anoncore.kernels.ties import first_largest
-from anoncore.microdata import Microdata, Units, Variable, round_to
+from anoncore.microdata import Microdata, Units, Variable, outer_limits, round_to
 
 NumericScale = Literal["log", "normal", "linear"]
 
@@ -29,7 +29,8 @@ class Smoothing:
     k : numbers that at least so many records hold, and ``reach``, come back as they are
     reach : ranks over which others are averaged, either way
     units : (N,) statistical unit of each record, which are counted in place of records; None where each is its own
-    rng : draws how many outermost units are passed over at each end; five are without
+    rng : draws how many outermost units are passed over at each end, and reads averages at random places; without it
+        five are, and at the ranks themselves
     """
 
     k: int
@@ -40,7 +41,8 @@ class Smoothing:
     def of(self, ordered: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return (n,) sorted numbers smoothed, where ``rows`` (n,) says which records they are of."""
         units = None if self.units is None else self.units[rows]
-        return smoothed_values(ordered, self.reach, k=self.k, rng=self.rng, ascending=True, units=units)
+        limits = outer_limits(ordered, units)
+        return np.sort(smoothed_values(ordered, self.reach, k=self.k, rng=self.rng, units=units, limits=limits))
 
     def too_few(self, rows: np.ndarray) -> bool:
         """Return whether at most k units hold the records ``rows`` (n,), so that no average of theirs hides one."""

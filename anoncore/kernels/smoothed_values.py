@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from anoncore.kernels.groups import distinct_counts
 
@@ -20,6 +21,12 @@ _RECORDS_PER_RANK = 8
 END = 5
 # Outermost units passed over at most, where how many is drawn, and of how many units one: no fewer than END.
 _DEEPEST, _OF_ALL = 20, 40
+# The same where the law of the values below replaces what is passed over, from as many times their number.
+_DEEPEST_MODELLED, _MODELLED_FROM = 40, 3
+# Share of the sum of all values below which a tail is not worth a model.
+_WORTH = 0.005
+# By how many times the spread of the next units a gap must exceed it for one unit to dominate.
+_DOMINATES = 10.0
 _ROUNDING = 1e-12  # of the range
 
 
@@ -53,7 +60,11 @@ def recommended_reach(n_records: int, n_columns: int) -> int:
 
 
 def without_extremes(
-    ordered: Floats, *, units: Integers | None = None, rng: np.random.Generator | None = None
+    ordered: Floats,
+    *,
+    units: Integers | None = None,
+    rng: np.random.Generator | None = None,
+    limits: tuple[float, float] | None = None,
 ) -> Floats:
     """Replace, at either end, the values beyond the mean of those of the sixth to tenth outermost unit.
 
@@ -66,11 +77,18 @@ def without_extremes(
     rng : numpy.random.Generator, optional
         Draws, for each end, how many units are passed over: from 5 to 20, or to a fortieth of them. By default 5.
 
+    limits : (lower, upper), optional
+        A heavy tail of numbers of one sign is continued, at most to its limit, as the values below it lead to expect;
+        by default none is.
+
     Returns
     -------
     (N,) float
         Ascending; the values that are replaced are spread evenly between that mean and the sixth unit's. Of fewer than
-        twenty units, a quarter are passed over in place of five, and as many averaged.
+        twenty units, a quarter are passed over in place of five, and as many averaged. Those of a heavy tail are spread
+        evenly beyond that mean (now of 5 to 40 units, or a fortieth), so that their own is what a lognormal law fitted
+        to twice as many values below it has beyond: nothing that is replaced enters, but how many there are. Where one
+        unit dominates, they do not exceed the second unit's.
 
     Notes
     -----
@@ -88,22 +106,60 @@ def without_extremes(
     """
     if not len(ordered):
         return ordered.copy()
-    result = _drawn_in(ordered, units, rng)
-    return -_drawn_in(-result[::-1], None if units is None else units[::-1], rng)[::-1]
+    lower, upper = (None, None) if limits is None else (-limits[0], limits[1])
+    result = _drawn_in(ordered, units, rng, upper)
+    return -_drawn_in(-result[::-1], None if units is None else units[::-1], rng, lower)[::-1]
 
 
-def _drawn_in(ordered: Floats, units: Integers | None, rng: np.random.Generator | None) -> Floats:
+def _drawn_in(ordered: Floats, units: Integers | None, rng: np.random.Generator | None, limit: float | None) -> Floats:
     """Return ascending values with the upper end replaced."""
     outermost = ordered[::-1]
     if units is not None:
         outermost = outermost[np.sort(np.unique(units[::-1], return_index=True)[1])]
-    deepest = max(END, min(_DEEPEST, len(outermost) // _OF_ALL))
-    passed = min(END if rng is None else int(rng.integers(END, deepest + 1)), len(outermost) // 4)
-    mean = float(outermost[passed : 2 * passed].mean()) if passed else float(outermost[0])
-    beyond = ordered > mean
     result = ordered.copy()
-    result[beyond] = np.linspace(mean, outermost[passed], int(beyond.sum()) + 2)[1:-1]
+    if limit is not None and len(outermost) >= 4 * END:
+        _, mean = _passed_over(outermost, rng, _DEEPEST_MODELLED)
+        last = min(_last_expected(ordered, mean), limit)
+        if last > mean:
+            count = int((ordered > mean).sum())
+            result[-count:] = np.linspace(mean, last if not _dominated(outermost) else min(last, outermost[1]), count)
+            return result
+    inner, mean = _passed_over(outermost, rng, _DEEPEST)
+    beyond = ordered > mean
+    result[beyond] = np.linspace(mean, inner, int(beyond.sum()) + 2)[1:-1]
     return result
+
+
+def _passed_over(outermost: Floats, rng: np.random.Generator | None, most: int) -> tuple[float, float]:
+    """Draw how many outermost units are passed over; return the value of the next, and the mean of as many."""
+    deepest = max(END, min(most, len(outermost) // _OF_ALL))
+    passed = min(END if rng is None else int(rng.integers(END, deepest + 1)), len(outermost) // 4)
+    return float(outermost[passed]), float(outermost[passed : 2 * passed].mean()) if passed else float(outermost[0])
+
+
+def _last_expected(ordered: Floats, start: float) -> float:
+    """Return where evenly spaced values from ``start`` must end to have the mean of a lognormal law beyond it.
+
+    The law is fitted to the logarithms of the values below ``start`` by least squares on their normal scores; ``start``
+    itself where there are too few, any value is negative, or the tail is not worth it.
+    """
+    count, total = int((ordered > start).sum()), len(ordered)
+    fitted = ordered[max(total // 2, total - _MODELLED_FROM * count) : total - count]
+    if count < END or len(fitted) < END or ordered[0] < 0 or fitted[0] <= 0:
+        return start
+    scores = ndtri((np.arange(total - count - len(fitted), total - count) + 0.5) / total)
+    logs = np.log(fitted)
+    centred = scores - scores.mean()
+    slope = float(centred @ logs / (centred @ centred))
+    share = count / total
+    mean = math.exp(min(logs.mean() - slope * scores.mean() + slope**2 / 2, 700.0)) * ndtr(slope + ndtri(share)) / share
+    added = count * (mean - start)
+    return start + 2 * float(mean - start) if added > _WORTH * np.abs(ordered[:-count]).sum() else start
+
+
+def _dominated(outermost: Floats) -> bool:
+    """Return whether one unit's value exceeds the second's by far, beside how far the next ones are apart."""
+    return bool(outermost[0] - outermost[1] >= _DOMINATES * (outermost[1] - outermost[END]))
 
 
 def smoothed_order(ordered: Floats, reach: int, *, units: Integers | None = None) -> Floats:
@@ -213,8 +269,8 @@ def smoothed_values(
     *,
     k: int,
     rng: np.random.Generator | None = None,
-    ascending: bool = False,
     units: Integers | None = None,
+    limits: tuple[float, float] | None = None,
 ) -> Floats:
     """Replace sorted values that fewer than k records, or statistical units, hold by averages of such values.
 
@@ -230,10 +286,10 @@ def smoothed_values(
     rng : numpy.random.Generator, optional
         Draws how many outermost units are passed over, see `without_extremes`, and reads the averages at random places,
         see `read_near`; by default five are, and averages are read at the ranks themselves.
-    ascending : bool
-        Read the averages at the ranks in any case, so that they ascend.
     units : (N,) int, optional
         Statistical unit of each value: those of a spike and of an average are counted in place of records.
+    limits : (lower, upper), optional
+        Between which heavy tails are continued, see `without_extremes`; by default they are cut.
 
     Returns
     -------
@@ -268,8 +324,8 @@ def smoothed_values(
     if (len(single) if units is None else len(np.unique(units))) <= k:
         result[~spike] = _nearest(spikes, single) if spikes.size else np.nan
         return result
-    averages = smoothed_order(without_extremes(single, units=units, rng=rng), reach, units=units)
-    if rng is not None and not ascending:
+    averages = smoothed_order(without_extremes(single, units=units, rng=rng, limits=limits), reach, units=units)
+    if rng is not None:
         averages = read_near(averages, reach, rng=rng, units=units)
     bounds = np.concatenate([[-np.inf], spikes, [np.inf]])
     at = np.searchsorted(spikes, single)

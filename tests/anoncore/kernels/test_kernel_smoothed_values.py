@@ -167,3 +167,37 @@ def test_whose_largest_value_it_is_does_not_show_in_the_largest_released_one():
 def test_an_average_of_zeros_is_zero_beside_large_values():
     ordered = np.sort(np.concatenate([np.zeros(60), np.random.default_rng(0).lognormal(0, 2, 900)]))
     assert (smoothed_order(ordered, 20)[:40] == 0).all()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_heavy_tail_keeps_its_part_of_the_total(sign: int) -> None:
+    """Cut tails lost 5 % of lognormal totals of 2000 units (σ = 1.5), and a third of the spread."""
+    rng = np.random.default_rng(0)
+    kept, spread, plain = [], [], []
+    for _ in range(40):
+        amounts = np.sort(sign * np.exp(1.5 * rng.normal(size=2000)))
+        limits = (0.0, 2 * amounts[-1]) if sign > 0 else (2 * amounts[0], 0.0)
+        found = smoothed_values(amounts, 40, k=5, rng=rng, limits=limits)
+        assert limits[0] <= found.min()
+        assert found.max() <= limits[1]
+        kept.append(found.sum() / amounts.sum())
+        spread.append(found.std() / amounts.std())
+        plain.append(smoothed_values(amounts, 40, k=5, rng=rng).sum() / amounts.sum())
+    assert 0.98 < np.mean(kept) < 1.05
+    assert np.mean(plain) < 0.96
+    assert 0.85 < np.median(spread) < 1.15
+
+
+def test_a_tail_follows_no_unit_that_dominates_it() -> None:
+    """The largest of 500 amounts, ten times or a thousand times the second, changes no released number."""
+    rest = np.sort(np.exp(np.random.default_rng(0).normal(size=499)))
+    ordered = [np.append(rest, factor * rest[-1]) for factor in (20.0, 2000.0)]
+    released = [smoothed_values(one, 20, k=5, limits=(0.0, 4 * one[-1])) for one in ordered]
+    np.testing.assert_array_equal(*released)
+    assert released[0].max() <= rest[-1]
+
+
+def test_a_tail_that_holds_little_of_the_total_is_not_continued() -> None:
+    ages = np.sort(50 + 10 * np.random.default_rng(0).normal(size=2000))
+    plain, given = (smoothed_values(ages, 20, k=5, limits=limits) for limits in (None, (0.0, 200.0)))
+    np.testing.assert_array_equal(plain, given)
