@@ -86,8 +86,8 @@ def obstacles(plan: Plan) -> Iterator[str]:
 def _table_obstacles(plan: Plan) -> Iterator[str]:
     if roles := [v.name for v in plan.variables if v.role in UNSUPPORTED_ROLES]:
         yield f"has no variables with the role {' or '.join(UNSUPPORTED_ROLES)}: {named(roles)}"
-    if plan.reference.kind not in ("cross", "holdout"):
-        yield f"has the references cross and holdout, and not {plan.reference.kind}"
+    if plan.reference.kind == "file":
+        yield "has no reference of kind file"
     if lookups := [rule.name for rule in plan.edits.rules if isinstance(rule, LookupEdit)]:
         yield f"has no lookups among its edits: {named(lookups)}"
     if plan.series != SeriesSection():

@@ -115,12 +115,14 @@ def split(
         return _split_partitions(run, checked.data, section)
     source = checked.data.load()
     keys = None if checked.keys is None else checked.keys.load()
-    if section.kind == "leave-one-out":
-        n, disjoint = len(source), "each record is left out in turn"
-        summary = SplitSummary(section.kind, n, n - 1, 0, source.n_units, source.n_units - 1, disjoint, 0)
-        return Split(checked.data, None, summary=summary)
     if source.units is not None or source.schema.with_role("stratum"):
         most = None
+    if section.kind == "leave-one-out":
+        sub = None
+        if most is not None and len(source) > most:
+            order = _order(source, _known(source, keys), run.streams.persistent_key())
+            sub = Sides(_first(run, "sub-table", source.take, order), None)
+        return _leave_one_out(checked.data, len(source), source.n_units, sub)
     if section.kind == "cross":
         return _cross(run, checked.data, source, keys, most)
     sub = None
@@ -153,12 +155,14 @@ def _split_partitions(run: Run, source: StoredPartitions, section: ReferenceSect
     persistent order, so that every run draws the same ones.
     """
     units = len(source)
-    if section.kind in ("file", "leave-one-out"):
-        raise Refused("reference: tables beyond memory support the kinds cross and holdout; choose one of them")
+    if section.kind == "file":
+        raise Refused("reference: tables beyond memory support no kind file; choose another, or engine: memory")
     if units < 4:
         raise Refused(f"reference: a holdout needs at least 4 statistical units, the source has {units}")
     cross = section.kind == "cross"
     order = _in_persistent_order(source.whole(NAME), run.streams.persistent_key())
+    if section.kind == "leave-one-out":
+        return _leave_one_out(source, units, units, Sides(_first(run, "sub-table", source.at, order), None))
     masked = _masked_units(units, section.share)
     used = order[: 2 * masked] if section.share == HALF and not cross else order
     first, second = used[:masked], used[masked:]
@@ -186,12 +190,23 @@ def _sub_table(
     run: Run, at: Callable[[np.ndarray], Microdata], first: np.ndarray, second: np.ndarray, *, cross: bool
 ) -> Sides:
     """Return the sub-table of the first records of either side, which are in the persistent order."""
-    store, sides = run.workspace.store, [np.sort(rows[:SUB_TABLE]) for rows in (first, second)]
-    one, other = (store(f"sub-table-{number}", at(rows)) for number, rows in enumerate(sides, start=1))
+    one, other = (_first(run, f"sub-table-{number}", at, rows) for number, rows in enumerate((first, second), start=1))
     if not cross:
         return Sides(one, other)
-    both = store("sub-table", at(np.sort(np.concatenate(sides))))
+    both = run.workspace.store("sub-table", at(np.sort(np.concatenate([first[:SUB_TABLE], second[:SUB_TABLE]]))))
     return Sides(both, None, (Sides(one, other), Sides(other, one)))
+
+
+def _first(run: Run, name: str, at: Callable[[np.ndarray], Microdata], order: np.ndarray) -> StoredRecords:
+    """Store the first records of an order, as many as a side of the sub-table has."""
+    return run.workspace.store(name, at(np.sort(order[:SUB_TABLE])))
+
+
+def _leave_one_out(source: StoredRecords, records: int, units: int, sub: Sides | None) -> Split:
+    """Return the whole source, each of whose records is compared with the others."""
+    disjoint = "each record is left out in turn"
+    summary = SplitSummary("leave-one-out", records, records - 1, 0, units, units - 1, disjoint, 0)
+    return Split(source, None, summary=summary, sub_table=sub)
 
 
 def _masked_units(units: int, share: float) -> int:
@@ -246,8 +261,8 @@ def _holdout(
     units = int(codes.max(initial=-1)) + 1
     if units < 4:
         raise Refused(f"reference: a holdout needs at least 4 statistical units, the source has {units}")
-    known = pd.DataFrame(index=source.frame.index) if keys is None else keys.iloc[source.frame.index]
-    order = _in_persistent_order(persistent_names(known, codes, _hashed(source.frame)), key)
+    known = _known(source, keys)
+    order = _order(source, known, key)
     masked = _masked_units(units, share)
     # Of an odd number one is left over, where that makes the sides equal.
     equal = share == HALF and units == len(source) and not leaves_none
@@ -259,6 +274,16 @@ def _holdout(
     by = "row number" if units == len(source) else named_keys(known)
     first, second = (order[side[order] == one] for one in (0, 1))
     return _Cut(original, reference, f"no {by} of the source is on both sides", first, second)
+
+
+def _known(source: Microdata, keys: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the keys of the records."""
+    return pd.DataFrame(index=source.frame.index) if keys is None else keys.iloc[source.frame.index]
+
+
+def _order(source: Microdata, known: pd.DataFrame, key: str) -> np.ndarray:
+    """Return the units of a table in memory in the persistent order."""
+    return _in_persistent_order(persistent_names(known, source.unit_codes, _hashed(source.frame)), key)
 
 
 def _in_every_stratum(order: np.ndarray, source: Microdata, masked: int) -> np.ndarray:

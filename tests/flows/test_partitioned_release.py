@@ -149,7 +149,7 @@ def test_a_table_in_partitions_is_published_in_parts_and_never_lies_readably_on_
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        ({"reference": "leave-one-out"}, "has the references cross and holdout, and not leave-one-out"),
+        ({"reference": "file, source: {path: people}"}, "has no reference of kind file"),
         ({"suffix": ".sav"}, "reads Parquet and CSV files"),
         ({"step": "{method: optimal-boxes}"}, "has no optimal-boxes with these parameters"),
         ({"step": "{method: mdav, k: 3, within: [region]}"}, "has no mdav with within, .* do not: (?!.*mdav)"),

@@ -139,7 +139,7 @@ def test_the_sub_table_is_of_both_sides_and_of_the_same_units_every_time(tmp_pat
     halves = [half.original.load() for half in first.halves]
     assert not set(halves[0].frame.index) & set(halves[1].frame.index)
     pd.testing.assert_frame_equal(first.original.load().frame, second.original.load().frame)
-    for reference in ("cross", "holdout"):
+    for reference in ("cross", "holdout", "leave-one-out"):
         memory = taken(tmp_path, None, reference, most=400).split.sub_table
         cut = taken(tmp_path, 300, reference, monkeypatch).split.sub_table
         assert whole(memory.original).equals(whole(cut.original))
@@ -147,11 +147,12 @@ def test_the_sub_table_is_of_both_sides_and_of_the_same_units_every_time(tmp_pat
     assert taken(tmp_path, None, most=900).split.sub_table is None
 
 
-def test_all_records_in_memory_are_measured_as_those_in_partitions(tmp_path, monkeypatch):
+@pytest.mark.parametrize("reference", ["holdout", "leave-one-out"])
+def test_all_records_in_memory_are_measured_as_those_in_partitions(tmp_path, monkeypatch, reference):
     monkeypatch.setattr(splitting, "SUB_TABLE", 200)
     monkeypatch.setattr(full_release, "IN_MEMORY", 170)
     measured, sub_table = [], assessment()
-    for given in (taken(tmp_path, None, most=300), taken(tmp_path, 300, patch=monkeypatch)):
+    for given in (taken(tmp_path, None, reference, most=300), taken(tmp_path, 300, reference, monkeypatch)):
         masked = mask_records(given.run, given.split.original, STEPS, EDITS.edit_set())
         asked = (given.run, given.split, masked, sub_table, AssessmentSection(), PolicySection())
         measured.append(full_release.with_full_release(*asked))
