@@ -21,10 +21,11 @@ UNLIKE = 0.01  # of the records, in which a sum is missing and its parts are not
 
 @dataclass(frozen=True)
 class Sum:
-    """A relation among columns, and the slack with which it holds; None for the noise of binary numbers."""
+    """A relation among columns, the slack with which it holds, None for binary noise, and the constant it gives."""
 
     relation: Relation
     tolerance: float | None = None
+    constant: float = 0.0
 
 
 def with_dependents(sums: list[Sum], values: np.ndarray, names: Sequence[str]) -> list[Finding]:
@@ -47,8 +48,8 @@ def with_dependents(sums: list[Sum], values: np.ndarray, names: Sequence[str]) -
         target = next((j for j in free if not _circular(j, relation[0], computed_from)), None)
         if target is not None:
             computed_from[target] = set(relation[0]) - {target}
-        edit = _linear(relation, names, target, sums[i].tolerance)
-        broken = _broken(relation, values, sums[i].tolerance)
+        edit = _linear(sums[i], names, target)
+        broken = _broken(sums[i], values)
         why = f"in all but {broken} of {len(complete(values, relation))} records" if broken else ""
         why = why if target is not None else "each of them is computed from others already"
         if target is not None and not _missing_alike(target, relation, values):
@@ -58,9 +59,10 @@ def with_dependents(sums: list[Sum], values: np.ndarray, names: Sequence[str]) -
     return findings
 
 
-def _broken(relation: Relation, values: np.ndarray, tolerance: float | None) -> int:
-    """Return the number of complete records in which a relation does not hold."""
-    return int((~linear_holds(complete(values, relation), np.array(relation[1]), "==", 0.0, tolerance)).sum())
+def _broken(one: Sum, values: np.ndarray) -> int:
+    """Return the number of complete records in which a sum does not hold."""
+    part, coefficients = complete(values, one.relation), np.array(one.relation[1])
+    return int((~linear_holds(part, coefficients, "==", one.constant, one.tolerance)).sum())
 
 
 def _missing_alike(target: int, relation: Relation, values: np.ndarray) -> bool:
@@ -102,8 +104,8 @@ def _dependence(j: int, relation: Relation, values: np.ndarray, names: Sequence[
     return score + 1e-3 * j / len(names)
 
 
-def _linear(relation: Relation, names: Sequence[str], target: int | None, tolerance: float | None = None) -> LinearEdit:
-    columns, coefficients = relation
+def _linear(one: Sum, names: Sequence[str], target: int | None) -> LinearEdit:
+    columns, coefficients = one.relation
     sign = -1.0 if target is None else -math.copysign(1.0, coefficients[columns.index(target)])
     terms = {names[j]: sign * c + 0.0 for j, c in zip(columns, coefficients, strict=True)}
     last = names[columns[-1] if target is None else target]
@@ -111,8 +113,9 @@ def _linear(relation: Relation, names: Sequence[str], target: int | None, tolera
     return LinearEdit(
         name=f"{last} adds up" if len(columns) > 2 else f"{last} repeats",
         terms=terms,
+        constant=sign * one.constant + 0.0,
         dependent=None if target is None else last,
-        tolerance=tolerance,
+        tolerance=one.tolerance,
     )
 
 
@@ -122,7 +125,7 @@ def nearly(relation: Relation, values: np.ndarray) -> Sum | None:
     if not 0 < gap < math.inf:
         return None
     part = complete(values, relation)
-    if _broken(relation, values, None) <= 0.01 * len(part):
+    if _broken(Sum(relation), values) <= 0.01 * len(part):
         return Sum(relation)
     if gap > ROUNDED * float(part.std(axis=0).min()):
         return None

@@ -17,6 +17,7 @@ from anoncore.profile.support import beyond, edge_rate, needed, never_meeting
 from anoncore.profile.tables import Table
 
 EXPECTED = 10.0  # records that chance would give
+SHARED = 10  # records of a number, on average, from which on fractions describe what records have in common
 RANK, LEAST_RANK = 30, 10  # see `beyond`; of a level with few records, the rank is a fifth of them
 
 
@@ -165,6 +166,7 @@ def _limits(table: Table, groups: _Groups, by: str, limit: float) -> Iterator[tu
     column, codes = table.numeric[by], groups.codes
     both = (codes >= 0) & ~np.isnan(column)
     total = float(both.sum())
+    shared = _shared(column[both])
     for sign in (1.0, -1.0):
         limits: dict[float, list[int]] = {}
         by_chance = 0.0
@@ -181,6 +183,9 @@ def _limits(table: Table, groups: _Groups, by: str, limit: float) -> Iterator[tu
             if not len(outside):
                 continue
             evidence = never_meeting(total, len(outside), len(inside))
+            if shared and not constant:
+                counts = (len(np.unique(part)) for part in (outside, inside))
+                evidence = np.minimum(evidence, never_meeting(shared, *counts))
             if evidence * edge_rate(inside, (sign * column)[both], rank) < limit:
                 continue
             value = float(sign * inside[0])
@@ -191,6 +196,16 @@ def _limits(table: Table, groups: _Groups, by: str, limit: float) -> Iterator[tu
             by_chance += len(outside) * len(inside) / total
         for bound, levels in limits.items():
             yield _limited(table, groups, by, levels, bound, sign), by_chance
+
+
+def _shared(present: np.ndarray) -> int:
+    """Return how many fractions numbers are that describe areas or schools more than records; 0 of other numbers.
+
+    Those of one area are no evidence by themselves: it is counted by different numbers.
+    """
+    different = np.unique(present)
+    mostly_whole = 2 * (different == np.round(different)).sum() >= len(different)
+    return 0 if mostly_whole or len(different) * SHARED > len(present) else len(different)
 
 
 def _bound(column: np.ndarray, sign: float, outside: float, within: float, unit: float | None) -> float:

@@ -31,12 +31,12 @@ def lookups(table: Table, computed: Collection[str], determined: Collection[str]
     """Find for each variable the coarsest other one that determines it; the result has no cycles.
 
     Of variables that determine each other the one that holds few numbers, or else the first one with levels,
-    determines the others. Variables in ``computed`` take no part, and those in ``determined`` follow from no other one;
-    others may follow from them (products and their factors). Where a determinant is missing, so is its dependent.
+    determines the others. Variables in ``computed`` take no part, but that numbers may be functions of them, and those
+    in ``determined`` follow from no other one; others may follow from them (products and their factors). Where a
+    determinant is missing, so is its dependent.
     A number that is a function of another one follows from it, however many there are.
     """
-    barred = table.weights.union(computed)
-    names = [n for n in table.values if n not in barred and len(np.unique(table.values[n])) > 1]
+    names = [n for n in table.values if n not in table.weights and len(np.unique(table.values[n])) > 1]
     if len(names) < 2:
         return []
     codes = np.column_stack([np.unique(table.values[n], return_inverse=True)[1] for n in names])
@@ -46,13 +46,14 @@ def lookups(table: Table, computed: Collection[str], determined: Collection[str]
     # The order of few levels is that of the numbers beside them; many levels are names.
     preferred = np.where(numeric, np.where(sizes <= MAX_LISTED, 0, 2), 1)
     order = np.lexsort((np.arange(len(names)), preferred, -sizes))
-    free = (sizes > 1) & ~np.isin(names, list(determined))
+    summed = np.isin(names, list(computed))
+    free = (sizes > 1) & ~np.isin(names, list(determined)) & ~summed
     functions = _functions(table, names, numeric & free)
     free[list(functions)] = False
     chosen = dict(functions)
     limit = needed(len(names) ** 2)
     for place, at in enumerate(order.tolist()):
-        if at in functions:
+        if at in functions or summed[at]:
             continue
         later = order[place + 1 :][free[order[place + 1 :]]]
         grouped = np.argsort(codes[:, at], kind="stable")

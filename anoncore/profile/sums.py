@@ -11,6 +11,7 @@ from anoncore.profile.findings import Finding
 from anoncore.profile.null_space import null_space
 from anoncore.profile.relations import Relation, deviation, vector
 from anoncore.profile.rounded_sums import rounded_sums
+from anoncore.profile.shifted_sums import shifted_sums
 from anoncore.profile.triples import triples
 
 
@@ -27,7 +28,8 @@ def find_sums(frame: pd.DataFrame, *, rng: np.random.Generator) -> tuple[Finding
     -------
     tuple of Finding
         Linear edits with coefficients ±1, at most `MAX_TERMS` terms, none implied by the others.
-        They hold exactly, or up to rounding, in all records or in nearly all, and name a dependent. Not active are
+        They hold exactly, or up to rounding, in all records or in nearly all, and name a dependent. Those of three
+        whole numbers may have a constant, as age, schooling and the years since. Not active are
         those all of whose columns are computed from others already. At most one sum is a number,
         as of shares of a whole, of columns that are in no other one.
 
@@ -48,6 +50,7 @@ def find_sums(frame: pd.DataFrame, *, rng: np.random.Generator) -> tuple[Finding
     inexact = [s for r in short if r not in exact and (s := nearly(r, values))]
     fixed = {r[0][-1] for r in chosen}
     inexact += [Sum(*rounded) for rounded in rounded_sums(values, [j for j in columns if j not in fixed])]
+    inexact += [Sum(r, slack or None, constant) for r, constant, slack in shifted_sums(values, columns)]
     more = _independent([s.relation for s in inexact], chosen, len(names))[len(chosen) :]
     slack = {s.relation: s for s in reversed(inexact)}
     sums = with_dependents([*map(Sum, chosen), *(slack[r] for r in more)], values, names)

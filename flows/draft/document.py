@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
@@ -62,6 +62,10 @@ GROUPS_NUMBERED = (
 AREA_NUMBERS = (
     "numbers of areas: role area to release them, best grouped into larger ones; identifier or household if they say "
     "whose record it is"
+)
+
+MAYBE_KNOWN = (
+    "people differ by them, and names say no role: quasi-identifier if outsiders may know them, sensitive if none may"
 )
 
 NOTHING_LEFT = """\
@@ -158,15 +162,16 @@ def document(
     rules: Iterable[Finding] = (),
     groups: Iterable[StandsOut] = (),
     time: str = "",
+    known: Collection[str] = (),
 ) -> str:
     """Return the draft of a table's plan; what needs a person is listed first, with its lines.
 
-    ``time`` is that of a panel.
+    ``time`` is that of a panel; ``known`` are variables without a role that an outsider may know.
     """
     rules = tuple(rules)
     computed = {getattr(f.edit, "dependent", None) for f in rules if f.active}
     rest = [*_edits(rules), *_choices(table, units, groups, "" if time in computed else time)]
-    body = [*_opening(table), *_variables(guesses, table.notes), *_unit(units), *map(_line, rest)]
+    body = [*_opening(table), *_variables(guesses, table.notes, known), *_unit(units), *map(_line, rest)]
     head = [
         f"# Drafted by anonflow from {to_yaml(table.path.name)}: {units.records} records, {len(table.names)} columns."
     ]
@@ -226,7 +231,7 @@ def _opening(table: Table) -> Iterator[_Line]:
     yield _line("")
 
 
-def _variables(guesses: tuple[Guess, ...], notes: FileNotes) -> Iterator[_Line]:
+def _variables(guesses: tuple[Guess, ...], notes: FileNotes, known: Collection[str]) -> Iterator[_Line]:
     yield from map(_line, VARIABLES.splitlines())
     if not any(g.variable.is_masked for g in guesses):
         yield _Line(NOTHING_LEFT, "every column would be dropped; give one another role", 1)
@@ -234,6 +239,8 @@ def _variables(guesses: tuple[Guess, ...], notes: FileNotes) -> Iterator[_Line]:
     for guess in guesses:
         rank, question = _question(guess)
         reason = f"confirm: {guess.reason}" if question else guess.reason
+        if not question and guess.variable.name in known:
+            rank, question = 6, MAYBE_KNOWN
         subject = visible(guess.variable.name)
         yield _Line(f"  - {to_yaml(_facts(guess, notes))}{_comment(reason)}", question, rank, subject)
         for value, count in guess.codes:

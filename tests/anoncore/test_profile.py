@@ -15,6 +15,7 @@ from anoncore.profile.support import at_a_wall
 
 N = 400
 RNG = np.random.default_rng(7)
+GROUP_SIZES = [55, 12, 48, 11, 60, 14, 20, 45, 10, 50, 13, 40, 22]
 
 
 def rng():
@@ -103,6 +104,9 @@ def test_kind_and_role_from_the_values(column, kind, role):
         ("hospital", RNG.geometric(0.5, N) - 1, "continuous", "other"),
         ("stays", RNG.geometric(0.45, N) - 1, "continuous", "other"),
         ("tenure", RNG.geometric(0.05, N), "continuous", "other"),
+        ("tenure", RNG.integers(0, 73, N), "continuous", "other"),
+        ("second", np.repeat(np.arange(1, 14), GROUP_SIZES), "nominal", "other"),
+        ("second", RNG.permutation(np.repeat(np.arange(1, 14), np.sort(GROUP_SIZES))), "continuous", "other"),
         ("job_level", RNG.integers(1, 6, N), "ordinal", "quasi-identifier"),
         ("commune", RNG.permutation(150).repeat(2), "nominal", "excluded"),
         ("fat_free", ["yes"] * 7 + [None] * (N - 7), "nominal", "excluded"),
@@ -587,6 +591,38 @@ def test_parts_and_dates_are_in_order_and_what_merely_differs_is_not():
     )
     found = {tuple(sorted(e.terms, key=lambda name: e.terms[name])) for e in active(frame, LinearEdit)}
     assert found == {("start", "end"), ("part", "total"), ("hits", "tries")}
+
+
+@pytest.mark.parametrize(("rounding", "constant", "tolerance"), [(0, 6.0, None), (1, 7.0, 1.0)])
+def test_age_is_schooling_and_the_years_since_and_a_constant(rounding, constant, tolerance):
+    draw = np.random.default_rng(11)
+    n = 800
+    schooling, since = draw.integers(8, 21, n), draw.integers(0, 40, n)
+    noise = draw.integers(0, rounding + 1, n)
+    frame = pd.DataFrame(
+        {"age": schooling + since + 6 + noise, "schooling": schooling, "exper": since, "square": since**2}
+    ).assign(height=draw.normal(170, 9, n).round(), weight=draw.normal(75, 12, n).round())
+    frame.loc[frame.index[:3], "age"] += 9
+    (found,) = [f for f in rules(frame)[0] if isinstance(f.edit, LinearEdit)]
+    assert found.edit.terms == {"age": 1.0, "schooling": -1.0, "exper": -1.0}
+    assert (found.edit.constant, found.edit.dependent, found.edit.tolerance) == (constant, "exper", tolerance)
+    assert found.broken == 3
+    assert "exper" in {one.of[0] for one in active(frame, LookupEdit) if one.dependent == "square"}
+
+
+def test_a_term_that_hardly_varies_makes_no_sum_of_whole_numbers():
+    draw = np.random.default_rng(12)
+    x = draw.integers(0, 60, 900)
+    frame = pd.DataFrame({"x": x, "y": x + draw.integers(0, 2, 900) + 4, "few": draw.binomial(12, 0.03, 900)})
+    assert not any(e.relation == "==" for e in active(frame, LinearEdit))
+
+
+def test_numbers_that_an_area_shares_are_counted_once_as_evidence():
+    draw = np.random.default_rng(13)
+    area = draw.integers(0, 40, 4000)
+    tuition = draw.permutation(np.arange(40) / 8 + 0.35)[area]
+    coast = np.where(area < 30, "inland", "coast")
+    assert active(pd.DataFrame({"coast": coast, "tuition": tuition}), ConditionalEdit) == []
 
 
 def test_evidence_of_a_wall_is_finite_beside_an_empty_range():

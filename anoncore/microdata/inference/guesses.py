@@ -58,6 +58,8 @@ FEWEST_MULTIPLES = 12  # different numbers, all of them of tens or hundreds, bef
 MIN_RECORDS = 20  # before uniqueness says anything
 UNIQUE = 0.99  # distinct values per record, from which on a value says whose record it is
 LARGEST_HOUSEHOLDS = 50.0  # records of a household, on average
+UNLIKE_GROUPS = 4.0  # variance of the sizes of groups, in that of chance
+UNORDERED_GROUPS = 1.2  # ratio of von Neumann: 2 where neighbours have nothing in common
 COLLISIONS = 7.0  # equal values that chance would give; with none, the numbers were given out one by one
 FILLED = 0.5  # of the numbers in a range
 MAYBE_IDENTIFIER = "whole numbers that hardly repeat, taken for an amount"
@@ -239,16 +241,36 @@ def _given_out(facts: ColumnFacts) -> bool:
 def _numbers_of_groups(facts: ColumnFacts) -> bool:
     """Whether whole numbers that repeat are those of schools, mothers or communities.
 
-    Their name says so and nothing else, or the records stand in their order, which a measured quantity seldom gives.
+    Their name says so and nothing else, or the records stand in their order, which a measured quantity seldom gives, or
+    they count from 1 and the next number is as often far more or less frequent as any other.
     """
-    repeat = facts.all_whole and len(facts.counts) > MAX_LISTED and facts.distinct_share < UNIQUE
+    repeat = facts.all_whole and len(facts.counts) > MAX_CODES and facts.distinct_share < UNIQUE
     if not repeat or facts.numbers[0] < 0 or _falls_off(facts) or facts.words & HOUSEHOLD:
         return False
+    if len(facts.counts) <= MAX_LISTED:
+        return _numbered_from_one(facts)
     words = words_in_order(facts.name)
     named = all(_names_group(word) or word in NUMBERED for word in words) and any(map(_names_group, words))
     if named or (words and words[-1].endswith("code")):
         return True
-    return facts.rises and not facts.words & (AMOUNT | MEASURED | QUASI | SENSITIVE | BODY | TIMES)
+    measured = facts.words & (AMOUNT | MEASURED | QUASI | SENSITIVE | BODY | TIMES)
+    return bool(facts.rises and not measured) or _numbered_from_one(facts)
+
+
+def _numbered_from_one(facts: ColumnFacts) -> bool:
+    """Whether whole numbers are all from 1 on, and their frequencies differ without order, as sizes of groups do.
+
+    Those of a quantity rise and fall: the ratio of the squared differences of neighbours to the variance (von Neumann
+    1941) is far below 2, as it is in any order. Those of numbers drawn evenly hardly differ.
+    """
+    n = len(facts.counts)
+    whole_range = facts.numbers[0] == 1 and facts.numbers[-1] == n <= MAX_LEVELS and facts.present >= FREQUENT * n
+    if not whole_range or facts.words & (AMOUNT | MEASURED | QUASI | SENSITIVE | BODY | TIMES):
+        return False
+    frequencies = np.array([facts.counts[v] for v in facts.numbers.tolist()], dtype="float64")
+    differ = frequencies.var(ddof=1) >= UNLIKE_GROUPS * frequencies.mean()
+    roots = np.sqrt(frequencies)
+    return bool(differ and (np.diff(roots) ** 2).sum() >= UNORDERED_GROUPS * ((roots - roots.mean()) ** 2).sum())
 
 
 def _names_group(word: str) -> bool:
@@ -262,9 +284,9 @@ def _unordered(facts: ColumnFacts) -> bool:
 
 
 def _words_for(facts: ColumnFacts) -> set[str]:
-    """Return the words of the name; an area is a size where it has too many values for a place, or can be 0."""
+    """Return the words of the name; area and tenure are sizes where they have too many values, or can be 0."""
     size = facts.content == "number" and (len(facts.counts) > MAX_LEVELS or 0 in facts.counts)
-    return facts.words - {"area"} if size else facts.words
+    return facts.words - {"area", "tenure"} if size else facts.words
 
 
 def _falls_off(facts: ColumnFacts) -> bool:

@@ -105,7 +105,9 @@ DATE_PARTS = _words("date year month day")
 # With one record of each unit per point in time, a table is a panel.
 TIMES = _words("year month quarter week day date wave round visit period time yr qtr semester season")
 TOTALS = _words("total tot sum gross all overall combined")
-DIFFERENCES = _words("diff difference change delta net gain loss balance margin profit growth surplus deficit")
+DIFFERENCES = _words(
+    "diff difference change delta net gain loss balance margin profit growth surplus deficit exper experience"
+)
 
 SCALES = tuple(
     scale.split("|")
