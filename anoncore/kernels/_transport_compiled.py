@@ -99,3 +99,70 @@ def _shortest_path(losses, ceilings, prices, surplus, far):  # type: ignore[no-u
     while parents[path[-1]] >= 0:
         path.append(parents[path[-1]])
     return path, distances
+
+
+@compiled
+def shortlist(scores, levels, length, wanted, ceilings):  # type: ignore[no-untyped-def]
+    """Mark, for every two levels a and b, the ``length`` records at a that lose least by going to b, the first of ties.
+
+    Parameters
+    ----------
+    scores : (q, N) int64
+    levels : (N,) int, the level of each record
+    length : at least 1; of a level that no more records hold, all are marked
+    wanted : (N,) bool, False. Changed in place.
+    ceilings : (q, q) int64, what records that are not marked lose at least. Changed in place where there are such.
+    """
+    q = len(scores)
+    losses, rows = np.empty((q, length), dtype=np.int64), np.empty((q, length), dtype=np.int64)
+    held = np.bincount(levels, minlength=q)
+    for a in range(q):
+        seen = 0
+        for i in range(len(levels)):
+            if levels[i] != a:
+                continue
+            if held[a] <= length:
+                wanted[i] = True
+                continue
+            for b in range(q):
+                loss = scores[a, i] - scores[b, i]
+                if seen < length:
+                    _raise(losses[b], rows[b], seen, loss, i)
+                elif loss < losses[b, 0]:
+                    _lower(losses[b], rows[b], loss, i)
+            seen += 1
+        for b in range(q if seen else 0):
+            if b != a:
+                ceilings[a, b] = losses[b, 0]
+                for i in rows[b]:
+                    wanted[i] = True
+
+
+@compiled
+def _raise(losses, rows, at, loss, row):  # type: ignore[no-untyped-def]
+    """Add to a heap whose first element is the largest loss, of equal ones that of the last record."""
+    while at > 0:
+        above = (at - 1) // 2
+        # Records come in their order: the new one is the last.
+        if losses[above] > loss:
+            break
+        losses[at], rows[at] = losses[above], rows[above]
+        at = above
+    losses[at], rows[at] = loss, row
+
+
+@compiled
+def _lower(losses, rows, loss, row):  # type: ignore[no-untyped-def]
+    """Put a smaller loss in the place of the largest of such a heap."""
+    at = 0
+    while 2 * at + 1 < len(losses):
+        child = 2 * at + 1
+        if child + 1 < len(losses):
+            other = child + 1
+            if losses[other] > losses[child] or (losses[other] == losses[child] and rows[other] > rows[child]):
+                child = other
+        if losses[child] < loss or (losses[child] == loss and rows[child] < row):
+            break
+        losses[at], rows[at] = losses[child], rows[child]
+        at = child
+    losses[at], rows[at] = loss, row

@@ -115,22 +115,13 @@ def _apportion(counts: Scores, total: int) -> Scores:
 def _shortlist(scores: Scores, levels: Integers, length: int) -> tuple[Integers, Scores]:
     """List, for every ordered pair of levels, the ``length`` records that lose least by going from a to b.
 
-    Also returned, (q, q): what the records not listed lose at least.
+    Of equal losses the first records are listed. Also returned, (q, q): what the records not listed lose at least.
     """
+    from anoncore.kernels._transport_compiled import shortlist
+
     wanted = np.zeros(levels.size, dtype=bool)
     ceilings = np.full((len(scores), len(scores)), _FAR)
-    for a in range(len(scores)):
-        members = np.flatnonzero(levels == a)
-        if members.size <= length:
-            wanted[members] = True
-            continue
-        for b in range(len(scores)):
-            if b != a:
-                loss = scores[a, members] - scores[b, members]
-                largest = np.partition(loss, length - 1)[length - 1]
-                below, tied = np.flatnonzero(loss < largest), np.flatnonzero(loss == largest)
-                wanted[members[below]] = wanted[members[tied[: length - below.size]]] = True
-                ceilings[a, b] = largest
+    shortlist(scores, levels, length, wanted, ceilings)
     return np.flatnonzero(wanted), ceilings
 
 

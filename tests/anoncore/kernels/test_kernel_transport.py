@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -168,3 +170,20 @@ def test_deterministic_and_input_untouched():
     scores.setflags(write=False)
     counts.setflags(write=False)
     np.testing.assert_array_equal(assign_levels(scores, counts), assign_levels(scores.copy(), counts))
+
+
+@pytest.mark.parametrize(
+    ("records", "levels", "length", "largest"), [(50, 3, 4, 5), (400, 4, 200, 9), (900, 6, 30, 10**9)]
+)
+def test_those_are_listed_who_lose_least_and_of_equal_losses_the_first(records, levels, length, largest):
+    rng = np.random.default_rng(records)
+    scores, at = -rng.integers(0, largest, (levels, records)), rng.integers(0, levels, records)
+    wanted, ceilings = transport._shortlist(scores, at, length)
+    expected = set()
+    for a, b in itertools.permutations(range(levels), 2):
+        members = np.flatnonzero(at == a)
+        loss = scores[a, members] - scores[b, members]
+        order = np.argsort(loss, kind="stable")[:length]
+        expected |= set(members[order].tolist())
+        assert ceilings[a, b] == (loss[order[-1]] if len(members) > length else transport._FAR)
+    assert set(wanted.tolist()) == expected
