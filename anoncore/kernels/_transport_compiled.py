@@ -119,23 +119,26 @@ def shortlist(scores, levels, length, wanted, ceilings):  # type: ignore[no-unty
     for a in range(q):
         seen = 0
         for i in range(len(levels)):
-            if levels[i] != a:
-                continue
-            if held[a] <= length:
+            if levels[i] == a and held[a] <= length:
                 wanted[i] = True
-                continue
-            for b in range(q):
-                loss = scores[a, i] - scores[b, i]
-                if seen < length:
-                    _raise(losses[b], rows[b], seen, loss, i)
-                elif loss < losses[b, 0]:
-                    _lower(losses[b], rows[b], loss, i)
-            seen += 1
+            elif levels[i] == a:
+                _listed(scores, a, i, seen, losses, rows)
+                seen += 1
         for b in range(q if seen else 0):
             if b != a:
                 ceilings[a, b] = losses[b, 0]
-                for i in rows[b]:
-                    wanted[i] = True
+                wanted[rows[b]] = True
+
+
+@compiled
+def _listed(scores, a, row, seen, losses, rows):  # type: ignore[no-untyped-def]
+    """Put one more record at a, after ``seen`` others, into the list of each level."""
+    for b in range(len(losses)):
+        loss = scores[a, row] - scores[b, row]
+        if seen < losses.shape[1]:
+            _raise(losses[b], rows[b], seen, loss, row)
+        elif loss < losses[b, 0]:
+            _lower(losses[b], rows[b], loss, row)
 
 
 @compiled

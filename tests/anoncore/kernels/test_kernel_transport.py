@@ -173,11 +173,11 @@ def test_deterministic_and_input_untouched():
 
 
 @pytest.mark.parametrize(
-    ("records", "levels", "length", "largest"), [(50, 3, 4, 5), (400, 4, 200, 9), (900, 6, 30, 10**9)]
+    ("records", "levels", "length", "most"), [(50, 3, 4, 5), (400, 4, 200, 9), (900, 6, 30, 10**9)]
 )
-def test_those_are_listed_who_lose_least_and_of_equal_losses_the_first(records, levels, length, largest):
+def test_those_are_listed_who_lose_least_and_of_equal_losses_the_first(records, levels, length, most):
     rng = np.random.default_rng(records)
-    scores, at = -rng.integers(0, largest, (levels, records)), rng.integers(0, levels, records)
+    scores, at = -rng.integers(0, most, (levels, records)), rng.integers(0, levels, records)
     wanted, ceilings = transport._shortlist(scores, at, length)
     expected = set()
     for a, b in itertools.permutations(range(levels), 2):
