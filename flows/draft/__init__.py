@@ -16,7 +16,7 @@ import pandas as pd
 from anoncore.profile import NESTED, Guess, find_rules, groups_that_stand_out, profile
 from flows.draft.document import document
 from flows.draft.readable import dropped, readable
-from flows.draft.roles import maybe_known
+from flows.draft.roles import asked_about
 from flows.draft.table import NESTED_COLUMNS, Table
 from flows.draft.units import Units, distinguished, names_asked_about, numbered_groups, panel_named, time_of_panel
 from tasks.common.errors import Refused, named, odd, visible
@@ -70,8 +70,9 @@ def draft_plan(data: Path, base: Path) -> str:
         return document(table, guesses, units)
     microdata = microdata.with_units(units.of_records)
     rules, groups = find_rules(microdata, profiled.sums), groups_that_stand_out(microdata)
-    known = maybe_known(microdata, {getattr(f.edit, "dependent", None) for f in rules if f.active})
-    return document(table, guesses, units, rules, groups, time_of_panel(guesses, frame, units), known)
+    computed = {getattr(f.edit, "dependent", None) for f in rules if f.active}
+    guesses = asked_about(guesses, microdata, computed)
+    return document(table, guesses, units, rules, groups, time_of_panel(guesses, frame, units))
 
 
 def source_of(data: Path) -> SourceSection:

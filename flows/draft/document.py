@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
@@ -18,6 +18,7 @@ from anoncore.edits.product import ProductEdit
 from anoncore.edits.serialization import to_dict
 from anoncore.microdata.inference import AREA, words_of
 from anoncore.profile import GROUP_NUMBERS, NAMES, Finding, Guess, StandsOut
+from flows.draft.roles import DIFFER
 from flows.draft.table import Table
 from flows.draft.units import Units
 from tasks.assessment.assess import AssessmentSection
@@ -162,16 +163,15 @@ def document(
     rules: Iterable[Finding] = (),
     groups: Iterable[StandsOut] = (),
     time: str = "",
-    known: Collection[str] = (),
 ) -> str:
     """Return the draft of a table's plan; what needs a person is listed first, with its lines.
 
-    ``time`` is that of a panel; ``known`` are variables without a role that an outsider may know.
+    ``time`` is that of a panel.
     """
     rules = tuple(rules)
     computed = {getattr(f.edit, "dependent", None) for f in rules if f.active}
     rest = [*_edits(rules), *_choices(table, units, groups, "" if time in computed else time)]
-    body = [*_opening(table), *_variables(guesses, table.notes, known), *_unit(units), *map(_line, rest)]
+    body = [*_opening(table), *_variables(guesses, table.notes), *_unit(units), *map(_line, rest)]
     head = [
         f"# Drafted by anonflow from {to_yaml(table.path.name)}: {units.records} records, {len(table.names)} columns."
     ]
@@ -231,7 +231,7 @@ def _opening(table: Table) -> Iterator[_Line]:
     yield _line("")
 
 
-def _variables(guesses: tuple[Guess, ...], notes: FileNotes, known: Collection[str]) -> Iterator[_Line]:
+def _variables(guesses: tuple[Guess, ...], notes: FileNotes) -> Iterator[_Line]:
     yield from map(_line, VARIABLES.splitlines())
     if not any(g.variable.is_masked for g in guesses):
         yield _Line(NOTHING_LEFT, "every column would be dropped; give one another role", 1)
@@ -239,8 +239,6 @@ def _variables(guesses: tuple[Guess, ...], notes: FileNotes, known: Collection[s
     for guess in guesses:
         rank, question = _question(guess)
         reason = f"confirm: {guess.reason}" if question else guess.reason
-        if not question and guess.variable.name in known:
-            rank, question = 6, MAYBE_KNOWN
         subject = visible(guess.variable.name)
         yield _Line(f"  - {to_yaml(_facts(guess, notes))}{_comment(reason)}", question, rank, subject)
         for value, count in guess.codes:
@@ -252,6 +250,8 @@ def _variables(guesses: tuple[Guess, ...], notes: FileNotes, known: Collection[s
 
 def _question(guess: Guess) -> tuple[int, str]:
     """Return what a person should confirm of a column, and how much it matters; nothing of most."""
+    if guess.reason.endswith(DIFFER):
+        return 6, MAYBE_KNOWN
     if guess.confirm and guess.variable.role == "identifier":
         return 2, "identifiers by their values, not by name: if they do not say whose record it is, another role"
     if guess.confirm and guess.reason.startswith(GROUP_NUMBERS):
