@@ -18,6 +18,8 @@ SHARE = 1.0 / 7.0
 
 # Standard errors by which a harmless release may look harmful and still be proved harmless.
 SLACK = 1.5
+# With which a normal number exceeds two standard errors on one side.
+CHANCE = 0.025
 
 
 class ChanceLimit(Section):
@@ -76,8 +78,8 @@ class UtilityLimits(Section):
     pair : Largest change of an association of two variables (Pearson correlation, correlation ratio, Cramér's V).
     total : Largest share of the total of a non-negative number that may be lost or added.
     two_samples : So many times what the worst variable, or pair, differs by between two samples is accepted in any
-        case, so many times the standard error of a total, and so many times the propensity score of the reference
-        sample.
+        case, so many times the standard error of a total, more for the worst of several, and so many times the
+        propensity score of the reference sample.
     spike : Largest change of the share of a value that at least 5 % of a variable's values are, beside five standard
         errors.
     propensity : Largest ratio of the propensity score's error to its null, by regression and by classification tree.
@@ -110,9 +112,12 @@ class UtilityLimits(Section):
         """Return the largest change of an association that is accepted."""
         return max(self.pair, self.two_samples * two_samples)
 
-    def share(self, error: float) -> float:
-        """Return the largest share of a total that may be lost or added, from the standard error of that total."""
-        return max(self.total, self.two_samples * error)
+    def share(self, error: float, of: int = 1) -> float:
+        """Return the largest share of a total that may be lost or added, from the standard error of that total.
+
+        Of so many totals, all stay within twice as many errors as often as a single one within two, or more often.
+        """
+        return max(self.total, self.two_samples * error * float(norm.isf(CHANCE / of) / norm.isf(CHANCE)))
 
     def ratio(self, reference: float | None) -> float:
         """Return the largest ratio of the propensity score's error to its null that is accepted."""

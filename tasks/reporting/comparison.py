@@ -102,7 +102,8 @@ def _variable(utility: UtilityReport, limits: UtilityLimits) -> tuple[_Loss, _Lo
 
 
 def _total(utility: UtilityReport, limits: UtilityLimits) -> tuple[_Loss, _Loss]:
-    own = [(one.total, limits.share(one.total.error)) for one in utility.variables if one.total is not None]
+    totals = [one.total for one in utility.variables if one.total is not None]
+    own = [(one, limits.share(one.error, len(totals))) for one in totals]
     ours = [_beside(abs(one.released - 1), limit) for one, limit in own]
     return _worst(ours), _worst([_beside(abs(one.reference - 1), at) for one, at in own if one.reference is not None])
 

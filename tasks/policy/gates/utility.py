@@ -79,8 +79,10 @@ def _total(utility: Utility, limits: UtilityLimits) -> GateResult | None:
     totals = [(one.total, one.name) for one in utility.variables if one.total is not None]
     if not totals:
         return None
-    total, name = max(totals, key=lambda one: abs(one[0].released - 1) / max(limits.share(one[0].error), LEAST))
-    limit = limits.share(total.error)
+    total, name = max(
+        totals, key=lambda one: abs(one[0].released - 1) / max(limits.share(one[0].error, len(totals)), LEAST)
+    )
+    limit = limits.share(total.error, len(totals))
     texts = (
         f"{name}: {_share(total.released, 0)} of its total",
         f"100 % ± {_share(limit, 0)}",

@@ -74,6 +74,13 @@ def test_a_total_that_is_lost_is_for_a_person(released: float, error: float, lim
     assert (found.verdict, found.variables) == (verdict, ("income",))
 
 
+def test_of_many_totals_the_worst_may_move_further() -> None:
+    for of, verdict in ((1, "to decide"), (20, "pass")):
+        totals = (with_total(0.79, 0.09), *(with_total(1.0, 0.09, f"other{i}") for i in range(1, of)))
+        given = changed(assessment(), utility__variables__variables=totals)
+        assert results(GATE, given)["worst total"].verdict == verdict
+
+
 def test_totals_are_ranked_by_their_own_limits_and_tracked_coarsely() -> None:
     totals = with_total(0.8, 0.12, "sales"), with_total(0.934, 0.011)
     given = changed(assessment(), utility__variables__variables=totals)
