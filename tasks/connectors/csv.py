@@ -271,7 +271,12 @@ def _plain_lines(path: Path) -> bool:
 
 
 def _check_lengths(path: Path, dialect: Dialect, columns: int, shown: str) -> None:
-    """Refuse a record that ends early."""
+    """Refuse a record that ends early; the delimiters of a plain file are counted first, which is far faster."""
+    if not packed_in(path) and not WIDE.search(dialect.encoding) and _plain_lines(path):
+        delimiter = dialect.delimiter.encode()
+        with path.open("rb") as file:
+            if all(line.count(delimiter) == columns - 1 or not line.strip(b"\r\n") for line in file):
+                return
     for line, fields in _records(path, dialect, shown):
         if 0 < len(fields) < columns:
             problem = f"is not regular: line {line} has {len(fields)} fields, the header {columns}"

@@ -163,11 +163,12 @@ def _text_or_numbers(facts: ColumnFacts) -> ColumnFacts:
     texts = pd.Series(list(facts.counts), dtype="str")
     if len(texts) <= 2 and texts.str.casefold().isin(["true", "false"]).all():
         return replace(facts, content="boolean")
-    missing = {v: n for v, n in facts.counts.items() if v.strip().casefold() in MISSING_TEXTS}
-    rest = texts[~texts.isin(missing)]
-    numbers = pd.to_numeric(rest, errors="coerce").to_numpy(dtype="float64")
-    if rest.empty or np.isnan(numbers).any():
+    numbers = pd.to_numeric(texts, errors="coerce").to_numpy(dtype="float64")
+    none = np.isnan(numbers)
+    missing = {v: facts.counts[v] for v in texts[none] if v.strip().casefold() in MISSING_TEXTS}
+    if none.all() or len(missing) < none.sum():
         return replace(facts, content="text")
+    rest, numbers = texts[~none], numbers[~none]
     if np.isinf(numbers).any():
         return replace(facts, content="other", problem=INFINITE)
     # 01 is another code than 1, and a float does not hold more than 15 digits.
