@@ -52,9 +52,9 @@ def total_kept(tables: Sequence[Microdata], variable: Variable, arrays: Sequence
     --------
     >>> import pandas as pd; from anoncore.microdata import Schema
     >>> schema = Schema([Variable("x", "continuous")])
-    >>> a, b = (Microdata(pd.DataFrame({"x": x}), schema) for x in ([1.0, 3, 6], [1.0, 3, 4]))
+    >>> a, b = (Microdata(pd.DataFrame({"x": x}), schema) for x in ([1.0, 3, 6], [1.0, 3, 1]))
     >>> total_kept((a, b), schema["x"], (None, None)).released
-    0.8
+    0.5
     """
     columns = [np.nan_to_num(numbers(table, variable.name)) for table in tables]
     means = [float(np.average(column, weights=array)) for column, array in zip(columns, arrays, strict=True)]
