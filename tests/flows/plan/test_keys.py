@@ -25,6 +25,7 @@ VARIABLE = tuple(field.name for field in fields(Variable))
             (
                 "marginal",
                 "pair",
+                "total",
                 "two_samples",
                 "spike",
                 "propensity",
