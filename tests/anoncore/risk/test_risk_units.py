@@ -16,9 +16,11 @@ from anoncore.kernels.smoothed_values import smoothed_values
 from anoncore.methods import ExtremeRecords
 from anoncore.microdata import ComparedUnits, unit_means
 from anoncore.risk import RiskSettings, compare, measure_encoded_risk
+from anoncore.risk.bounds import Side, bounds
 from anoncore.risk.closeness import closeness
 from anoncore.risk.density import density
 from anoncore.risk.disclosure import DisclosureSettings, disclosure_risk
+from anoncore.risk.jackknife import Deletions, set_variance
 from anoncore.risk.linkage import LinkageSettings, linkage
 from anoncore.risk.membership import membership_attack
 from anoncore.risk.scores import Certainty, score_attack
@@ -301,3 +303,19 @@ def test_the_classifier_is_not_told_by_the_households_of_non_members():
         assert found.name == "classifier"
         areas.append(found.attack.area.auc)
     assert abs(np.mean(areas) - 0.5) < 0.06  # 0.68 where records of one household are parted
+
+
+def test_the_draw_of_a_set_is_a_draw_of_units():
+    n, units = 40, np.repeat(np.arange(20), 2)
+    near, far = np.zeros(n), np.ones(n)
+    draw = np.arange(n)[:, None] % 20
+    without = Side(near, far[:, None], Deletions(200, draw, *[far[:, None]] * 3))
+
+    def variance(released: Side) -> float:
+        """Return the squared distance of the lower bound from the adjusted share at 0, in standard errors."""
+        found = bounds("distance", [(released, Side(far))], 0.05, 0.05, void=False, units=units)
+        return (n / (n + 4) - found.lower) ** 2 / (2.0 * np.log(20.0))
+
+    owed = set_variance(near, far[:, None], draw, 200, np.zeros(1))[0]
+    assert owed > 0.0
+    assert variance(without) - variance(Side(near)) == pytest.approx(2.0 * owed)
