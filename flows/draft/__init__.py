@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from anoncore.profile import NESTED, Guess, find_rules, groups_that_stand_out, profile
-from flows.draft.document import document
+from flows.draft.document import Observed, document, has_heavy_amounts
 from flows.draft.readable import dropped, readable
 from flows.draft.roles import asked_about
 from flows.draft.table import NESTED_COLUMNS, Table
@@ -72,7 +72,8 @@ def draft_plan(data: Path, base: Path) -> str:
     rules, groups = find_rules(microdata, profiled.sums), groups_that_stand_out(microdata)
     computed = {getattr(f.edit, "dependent", None) for f in rules if f.active}
     guesses = asked_about(guesses, microdata, computed)
-    return document(table, guesses, units, rules, groups, time_of_panel(guesses, frame, units))
+    observed = Observed(tuple(groups), time_of_panel(guesses, frame, units), has_heavy_amounts(microdata))
+    return document(table, guesses, units, rules, observed)
 
 
 def source_of(data: Path) -> SourceSection:

@@ -16,8 +16,10 @@ from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.product import ProductEdit
 from anoncore.edits.serialization import to_dict
+from anoncore.microdata import Microdata
 from anoncore.microdata.inference import AREA, words_of
 from anoncore.profile import GROUP_NUMBERS, NAMES, Finding, Guess, StandsOut
+from anoncore.utility.totals import total_kept
 from flows.draft.roles import DIFFER
 from flows.draft.table import Table
 from flows.draft.units import Units
@@ -120,8 +122,11 @@ TIME_FIRST = """\
 SWAP = """\
   # Every principal score is permuted, so that no released record stems from one person; calibrated keeps the
   # number of records at each level. Proposed because sequential-trees, which keeps more, is proposed from 400 units.
-  - {method: spectral-swap, released: calibrated}
+  - {{method: spectral-swap, released: calibrated{numbers}}}
 """
+# Where amounts have heavy tails or many zeros: on other scales zeros were lost, and a quarter of totals.
+BY_RANK = ", numeric: normal, marginals: drawn"
+HEAVY = 0.05  # standard error of a total from which they do
 # Leaves of sequential trees by the units of a table, whose halves are tested; with fewer units, no trees.
 LEAVES = ((1600, 40), (400, 20))
 # Leaves are twice as large with fewer units for each column: what columns give away of single people adds up.
@@ -156,21 +161,34 @@ class _Line:
     subject: str = ""
 
 
+@dataclass(frozen=True)
+class Observed:
+    """What steps are chosen by: groups that stand out on a map, the time of a panel, and whether amounts are heavy."""
+
+    groups: tuple[StandsOut, ...] = ()
+    time: str = ""
+    heavy: bool = False
+
+
+def has_heavy_amounts(data: Microdata) -> bool:
+    """Return whether the total of a number of a table would differ by 5 % and more between samples of its units."""
+    numbers = [v for v in data.schema if v.is_masked and v.kind == "continuous"]
+    totals = (total_kept((data, data), v, (None, None)) for v in numbers)
+    return any(total is not None and total.error > HEAVY for total in totals)
+
+
 def document(
     table: Table,
     guesses: tuple[Guess, ...],
     units: Units,
     rules: Iterable[Finding] = (),
-    groups: Iterable[StandsOut] = (),
-    time: str = "",
+    observed: Observed | None = None,
 ) -> str:
-    """Return the draft of a table's plan; what needs a person is listed first, with its lines.
-
-    ``time`` is that of a panel.
-    """
+    """Return the draft of a table's plan; what needs a person is listed first, with its lines."""
+    observed = observed or Observed()
     rules = tuple(rules)
     computed = {getattr(f.edit, "dependent", None) for f in rules if f.active}
-    rest = [*_edits(rules), *_choices(table, units, groups, "" if time in computed else time)]
+    rest = [*_edits(rules), *_choices(table, units, observed, "" if observed.time in computed else observed.time)]
     body = [*_opening(table), *_variables(guesses, table.notes), *_unit(units), *map(_line, rest)]
     head = [
         f"# Drafted by anonflow from {to_yaml(table.path.name)}: {units.records} records, {len(table.names)} columns."
@@ -313,18 +331,18 @@ def _rule(finding: Finding) -> str:
     return to_yaml(stated) + _comment(finding.reason)
 
 
-def _choices(table: Table, units: Units, groups: Iterable[StandsOut], time: str) -> Iterator[str]:
-    """Yield the sections in which nothing depends on the data but groups that stand out and the time of a panel."""
+def _choices(table: Table, units: Units, observed: Observed, time: str) -> Iterator[str]:
+    """Yield the sections in which nothing depends on the data but what was ``observed``."""
     title = "".join(c for c in table.path.stem if c.isprintable())
     yield from _section("reference", ReferenceSection(kind="cross"), REFERENCE)
     yield STEPS.format(k=RARE_OF_SEVERAL if units.records >= 2 * units.units else RARE)
     leaf = next((leaf for least, leaf in LEAVES if units.units >= least), None)
     wide = 2 if len(table.names) * WIDE > units.units else 1
     first = f", first: {to_yaml([time])}" if time else ""
-    yield (SWAP if leaf is None else (TIME_FIRST if time else "") + TREES.format(leaf=wide * leaf, first=first)).rstrip(
-        "\n"
-    )
-    yield from _groups(groups)
+    swap = SWAP.format(numbers=BY_RANK if observed.heavy else "")
+    trees = (TIME_FIRST if time else "") + TREES.format(leaf=wide * (leaf or 0), first=first)
+    yield (swap if leaf is None else trees).rstrip("\n")
+    yield from _groups(observed.groups)
     yield ""
     yield from _section("assessment", AssessmentSection(), ASSESSMENT)
     yield from _section("game", GameSection(), GAME)

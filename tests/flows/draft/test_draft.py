@@ -724,3 +724,12 @@ def test_records_that_break_a_sum_are_repaired_and_no_run_refused(tmp_path):
     frame = people().drop(columns="name")
     frame.loc[7, "total"] += 100
     assert loaded(csv(tmp_path, frame)).plan.edits.on_violation == "repair"
+
+
+@pytest.mark.parametrize(("sigma", "by_rank"), [(0.3, False), (1.5, True)])
+def test_small_tables_of_heavy_amounts_are_masked_by_rank(tmp_path, sigma, by_rank):
+    """On other scales the zeros of earnings were lost, and a quarter of the capital of firms."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"sales": np.exp(8 + sigma * rng.normal(size=200)).round(), "age": rng.integers(18, 90, 200)})
+    (swap,) = [s for s in loaded(csv(tmp_path, frame)).plan.steps if s.method == "spectral-swap"]
+    assert ((swap.numeric, swap.marginals) == ("normal", "drawn")) == by_rank
