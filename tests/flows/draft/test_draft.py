@@ -96,10 +96,11 @@ def test_a_group_that_stands_out_is_proposed_and_the_proposal_can_be_used(tmp_pa
 
 
 def test_variables_without_a_role_that_outsiders_may_know_are_asked_about_last(tmp_path):
-    frame = people(400).assign(dialect=np.repeat(list("abcd"), 100), flag=[1] + [0] * 399)
+    frame = people(400).assign(dialect=np.repeat(list("abcd"), 100), flag=[1] + [0] * 399, psu=np.arange(400) % 16)
     questions = [line for line in drafted(csv(tmp_path, frame)).splitlines() if re.match(r"#   \d+\. ", line)]
     assert "(dialect): people differ by them" in questions[-1]
     assert "flag" not in questions[-1]
+    assert "psu" not in questions[-1]
 
 
 def test_chance_proposes_no_group(tmp_path):
