@@ -28,7 +28,7 @@ from tasks.policy.assessment import Assessment, FullRelease, RareLevels, Records
 from tasks.policy.section import PolicySection
 
 # Records of a partition where the table is in memory: so many are encoded at a time, in each thread.
-IN_MEMORY = 125_000
+IN_MEMORY = 100_000
 # People of either side whose nearest record is looked for among all released ones.
 PEOPLE = 5_000
 # Of the members, those whose close records are looked for among all records, of the original and the reference too.

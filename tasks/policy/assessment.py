@@ -197,7 +197,7 @@ class VariableShift:
 
 @dataclass(frozen=True)
 class FullRelease:
-    """What was measured over all records of a release in partitions; the rest is measured of its sub-table.
+    """What was measured over all records of a large release; the rest is measured of its sub-table.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ class Assessment:
     in_out_game : None where the plan does not ask for it
     external : of externally produced files; None for releases of a run
     halves : of a ``cross``, what takes non-members is measured of two halves; the rest is of all records
-    full_release : of a table in partitions, what is measured of all records; claims, levels and dominated numbers
+    full_release : of a large table, what is measured of all records; claims, levels and dominated numbers
         are of all records, too, and everything else is of a sub-table, a random part of the units that the same plan
         has masked
     """

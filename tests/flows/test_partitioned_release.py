@@ -162,6 +162,27 @@ def test_plans_that_need_the_table_in_memory_are_refused_before_it_is_read(tmp_p
         load_plan(_plan(tmp_path, **plan))
 
 
+@pytest.mark.parametrize(
+    ("plan", "by_sub_table"),
+    [
+        ({"more": "policy: {approval: person}"}, True),
+        ({"more": "publication: {formats: [spss]}"}, True),
+        ({"reference": "leave-one-out"}, True),
+        ({"step": "{method: rare-levels, k: 5, action: suppress}"}, False),
+        ({"more": "series: {kind: register}"}, False),
+    ],
+)
+def test_large_tables_in_memory_are_judged_by_a_sub_table_where_partitions_would_be(tmp_path, plan, by_sub_table):
+    from flows.plan.engine import judged_by_sub_table
+
+    path = _plan(tmp_path, **plan)
+    path.write_text(path.read_text().replace("engine: local", "engine: memory"))
+    given = load_plan(path).plan
+    assert judged_by_sub_table(given) is by_sub_table
+    every = given.assessment.model_copy(update={"exhaustive": True})
+    assert not judged_by_sub_table(given.model_copy(update={"assessment": every}))
+
+
 def test_auto_chooses_partitions_by_the_size_that_the_files_state(tmp_path, monkeypatch):
     from flows.plan import engine
 
