@@ -84,7 +84,7 @@ def partial_copies(
     >>> tables = [pd.DataFrame(draw.integers(9, size=(300, 8)), columns=names) for _ in range(3)]
     >>> halves = tables[2].assign(**{name: tables[0][name] for name in "abcd"})
     >>> a, b, c = (Microdata(table, schema) for table in (*tables[:2], halves))
-    >>> partial_copies(a, c, b, rng=np.random.default_rng(1)).worst.attack.area.auc > 0.9
+    >>> partial_copies(a, c, b, rng=np.random.default_rng(1)).worst.attack.area.auc > 0.7
     True
     """
     people = ComparedPeople.of(original, released, reference, rng, _PEOPLE)
