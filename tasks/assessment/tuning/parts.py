@@ -73,7 +73,7 @@ def level_of_half(level: float) -> float:
     Examples
     --------
     >>> round(level_of_half(0.01), 3)
-    0.117
+    0.122
     """
     return float(norm.sf(norm.isf(level * SHARE) / np.sqrt(2.0)) / SHARE)
 
