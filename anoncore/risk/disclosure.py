@@ -148,7 +148,7 @@ class DisclosureSettings:
     Parameters
     ----------
     quasi_identifiers, sensitive : names; by default the released variables with that role
-    weight : name of the variable of sampling weights, above 0, in release and reference
+    weight : name of the variable of sampling weights, 0 or more, in release and reference
     population : people of the population, where there are no weights
     missing : what a missing value of a quasi-identifier means to risk in the population and to special uniques
     k : size of a group that is asked for, at least 2

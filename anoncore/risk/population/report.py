@@ -97,13 +97,15 @@ def sampling_weights(data: Microdata, weight: str | None, population: float | No
     Parameters
     ----------
     data : Microdata
-    weight : name of the variable of sampling weights
+    weight : name of the variable of sampling weights; a record of weight 0, which estimates leave out, counts as 1,
+        since its person is in the population
     population : people of the population, where no weights are
     """
     if weight is None:
         return None if population is None else np.full(len(data), population / len(data))
     try:
-        return checked_weights(data.frame[weight].to_numpy(dtype="float64"), len(data))
+        stated = data.frame[weight].to_numpy(dtype="float64")
+        return checked_weights(np.where(stated == 0.0, 1.0, stated), len(data))
     except (TypeError, ValueError) as error:
         reason = str(error) if isinstance(error, AnonymizationError) else "weights must be numeric"
         raise AnonymizationError(f"weight {weight!r}: {reason}") from None

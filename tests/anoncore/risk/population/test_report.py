@@ -63,6 +63,11 @@ def test_special_uniques_name_the_variables(data: Microdata) -> None:
     assert special_risk(KEYS[:, :1], ["a"]) is None
 
 
+def test_a_record_that_estimates_leave_out_is_a_person_of_the_population(data: Microdata) -> None:
+    frame = data.frame.assign(w=[4.0, 4, 4, 2, 2, 0])
+    assert sampling_weights(Microdata(frame, data.schema), "w", None).tolist() == [4.0, 4, 4, 2, 2, 1]
+
+
 def test_weights_that_cannot_be_used_are_refused(data: Microdata) -> None:
     assert sampling_weights(data, None, None) is None
     with pytest.raises(AnonymizationError, match="'t': weights must be numeric"):
