@@ -78,7 +78,7 @@ class Runner(Protocol):
 
 
 class OnProgress(Protocol):
-    """Is told that a step begins, or, with its seconds, that it has ended."""
+    """Called when a step begins, and, with its seconds, when it has ended."""
 
     def __call__(self, label: str, seconds: float | None, records: int, /) -> None:
         """Show it; ``records`` are those of the source, 0 before it was read."""

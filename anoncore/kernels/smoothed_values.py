@@ -86,8 +86,8 @@ def without_extremes(
     (N,) float
         Ascending; the values that are replaced are spread evenly between that mean and the sixth unit's. Of fewer than
         twenty units, a quarter are passed over in place of five, and as many averaged. Those of a heavy tail are spread
-        evenly beyond that mean (now of 5 to 40 units, or a fortieth), so that their own is what a lognormal law fitted
-        to twice as many values below it has beyond: nothing that is replaced enters, but how many there are. Where one
+        evenly beyond that mean (now of 5 to 40 units, or a fortieth), so that they have the mean there of a lognormal
+        law fitted to twice as many values below: nothing that is replaced enters, but how many there are. Where one
         unit dominates, they do not exceed the second unit's.
 
     Notes

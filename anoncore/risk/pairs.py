@@ -303,7 +303,14 @@ def striking_beginning(wins: ArrayLike, ends: ArrayLike, share: float) -> float:
 
 
 def beginning_p(least: float, lengths: Indices, share: float) -> float:
-    """Return P(wins among some first t draws, t one of the lengths, are as improbable as ``least``)."""
+    """Return P(wins among some first t draws, t one of the lengths, are as improbable as ``least``).
+
+    Parameters
+    ----------
+    least : 0 … 1, see `striking_beginning`
+    lengths : (L ≥ 1,), ascending
+    share : 0 … 1, probability of a win
+    """
     least *= 1.0 + 1e-9  # what differs by rounding alone is one value
     chance = np.zeros(int(lengths[-1]) + 1)
     chance[0] = 1.0

@@ -19,13 +19,15 @@ class TotalKept:
     Parameters
     ----------
     released, reference : share of the original's total, of as many records; 1 is unchanged, None without a reference
-    error : standard error of the original's total when its units are drawn again, as a share of it; at least the share
-        of the unit with the largest part, but for one average record
+    error : standard error of the original's total when its units are drawn again, as a share of it; where each record
+        is a unit, no less than ``largest`` less one average record
+    largest : largest part of the original's total that is of one unit
     """
 
     released: float
     reference: float | None
     error: float
+    largest: float = 0.0
 
 
 def total_kept(tables: Sequence[Microdata], variable: Variable, arrays: Sequence[Floats | None]) -> TotalKept | None:
@@ -60,8 +62,8 @@ def total_kept(tables: Sequence[Microdata], variable: Variable, arrays: Sequence
     means = [float(np.average(column, weights=array)) for column, array in zip(columns, arrays, strict=True)]
     if columns[0].min() < 0 or means[0] <= 0:
         return None
-    apart = columns[0] - means[0] if arrays[0] is None else arrays[0] * (columns[0] - means[0])
-    of_units = np.bincount(unit_codes(tables[0].units, len(apart)), weights=apart)
-    error = float(np.sqrt(of_units @ of_units * len(of_units) / max(len(of_units) - 1, 1)))
-    shares = [mean / means[0] for mean in means[1:]]
-    return TotalKept(shares[0], shares[1] if len(shares) > 1 else None, error / (len(apart) * means[0]))
+    codes, weights = unit_codes(tables[0].units, len(columns[0])), 1.0 if arrays[0] is None else arrays[0]
+    parts, apart = (np.bincount(codes, weights=weights * x) for x in (columns[0], columns[0] - means[0]))
+    error = float(np.sqrt(apart @ apart * len(apart) / max(len(apart) - 1, 1)))
+    shares, total = [mean / means[0] for mean in means[1:]], len(codes) * means[0]
+    return TotalKept(shares[0], shares[1] if len(shares) > 1 else None, error / total, float(parts.max()) / total)

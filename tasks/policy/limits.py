@@ -13,7 +13,8 @@ from tasks.common.sections import Section
 from tasks.policy.gate import BoundedFigure, Bounds
 
 # Tests that fail harmless releases by chance: identical, close and isolated records, and the highest scores of four
-# attacks. Each has this share of the level `tail_p`, so that all of them together keep it (Bonferroni).
+# attacks. Each has this share of the level `tail_p`, so that all of them together keep it (Bonferroni). Tests of all
+# records of large tables have three such shares more.
 SHARE = 1.0 / 7.0
 
 # Standard errors by which a harmless release may look harmful and still be proved harmless.

@@ -30,7 +30,7 @@ from tasks.policy.rounding import coarse, next_ten, step_above
 TENTH = 0.1
 # A coefficient moves by about 1/√N of its standard error with one record; shares of overlap as well.
 OVERLAP_STEP = 0.05
-# Standard error of a total, above which a few units make up much of it.
+# Standard error of a total, or part of one unit, above which a few units make up much of it.
 DOMINATED = 0.05
 
 
@@ -46,7 +46,7 @@ class PublishedColumn:
 
 @dataclass(frozen=True)
 class PublishedTotal:
-    """What share of a total is released, in steps of its rounded ``error``; fields as those of `TotalKept`."""
+    """What share of a total is released, in steps of its rounded ``error`` or more; fields as those of `TotalKept`."""
 
     released: float
     error: float
@@ -268,22 +268,27 @@ def _variable(one: VariableUtility, step: float) -> PublishedVariable:
     shift, error = one.released_shift, one.released_shift.spike_error
     total = published_total(one.total, step)
     # From how far a mean moved in standard deviations and in shares, a unit that dominates both would be computed.
-    mean = None if total is not None and total.error > DOMINATED else shift.mean
+    mean = None if one.total is not None and _step(one.total, step) > DOMINATED else shift.mean
     coarser = coarse(replace(shift, variance=None, mean=mean), step)
     shown = replace(coarser, beyond=shift.beyond, spike_error=error and float(f"{error:.1g}"))
     return PublishedVariable(one.name, one.kind, shown, coarse(one.two_samples, step), total)
 
 
 def published_total(total: TotalKept | None, step: float) -> PublishedTotal | None:
-    """Publish what share of a total is kept in steps of its standard error, rounded up.
+    """Publish what share of a total is kept in steps of its standard error, or of one unit's part where that is larger.
 
-    No unit's part of the total is larger than that error: who knows all other units' numbers learns of its own that it
-    lies within half of such a step of the total, between nothing and twice itself or more.
+    Steps are rounded up: who knows all other units' numbers learns of the last one's that it lies within half of a step
+    of the total, which is half of itself or more. Of units with many records the error alone says too little: it does
+    not see those that are like the others.
     """
     if total is None:
         return None
-    wide = step_above(total.error, step)
-    return PublishedTotal(coarse(total.released, wide), wide)
+    return PublishedTotal(coarse(total.released, _step(total, step)), step_above(total.error, step))
+
+
+def _step(total: TotalKept, step: float) -> float:
+    """Return the step in which a total is published."""
+    return step_above(max(total.error, total.largest), step)
 
 
 def _pairs(pairs: PairUtility, step: float) -> PublishedPairs:

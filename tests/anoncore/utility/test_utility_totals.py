@@ -58,4 +58,12 @@ def test_no_units_part_of_a_total_exceeds_the_error() -> None:
         amounts = np.exp(2 * rng.normal(size=size))
         found = kept(table(amounts), table(amounts))
         assert found is not None
-        assert found.error >= amounts.max() / amounts.sum() - 1 / size
+        assert found.largest == pytest.approx(amounts.max() / amounts.sum())
+        assert found.error >= found.largest - 1 / size
+
+
+def test_the_largest_part_is_that_of_all_records_of_a_unit() -> None:
+    amounts, weights = np.array([1.0, 1, 2, 3]), np.array([0.5, 0.5, 2.0, 1.0])
+    found = kept(table(amounts, [0, 1, 1, 2]), table(amounts), arrays=(weights, None, None))
+    assert found is not None
+    assert found.largest == pytest.approx(4.5 / 8)
