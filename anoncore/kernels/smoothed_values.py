@@ -27,6 +27,8 @@ _DEEPEST_MODELLED, _MODELLED_FROM = 40, 3
 _WORTH = 0.005
 # By how many times the spread of the next units a gap must exceed it for one unit to dominate.
 _DOMINATES = 10.0
+# By how many times that spread a tail may then pass the second unit, and how often it is drawn before it is cut.
+_PASSES, _DRAWS = 2.0, 4
 _ROUNDING = 1e-12  # of the range
 
 
@@ -88,7 +90,8 @@ def without_extremes(
         twenty units, a quarter are passed over in place of five, and as many averaged. Those of a heavy tail are spread
         evenly beyond that mean (now of 5 to 40 units, or a fortieth), so that they have the mean there of a lognormal
         law fitted to twice as many values below: nothing that is replaced enters, but how many there are. Where one
-        unit dominates, they do not exceed the second unit's.
+        unit dominates, a tail that passes the second unit's by twice the spread of the next is drawn again, and cut
+        where four in a row do.
 
     Notes
     -----
@@ -118,11 +121,15 @@ def _drawn_in(ordered: Floats, units: Integers | None, rng: np.random.Generator 
         outermost = outermost[np.sort(np.unique(units[::-1], return_index=True)[1])]
     result = ordered.copy()
     if limit is not None and len(outermost) >= 4 * END:
-        _, mean = _passed_over(outermost, rng, _DEEPEST_MODELLED)
-        last = min(_last_expected(ordered, mean), limit)
-        if last > mean:
+        farthest = _farthest(outermost)
+        for _ in range(_DRAWS):
+            _, mean = _passed_over(outermost, rng, _DEEPEST_MODELLED)
+            last = min(_last_expected(ordered, mean), limit)
+            if last <= farthest:
+                break
+        if mean < last <= farthest:
             count = int((ordered > mean).sum())
-            result[-count:] = np.linspace(mean, last if not _dominated(outermost) else min(last, outermost[1]), count)
+            result[-count:] = np.linspace(mean, last, count)
             return result
     inner, mean = _passed_over(outermost, rng, _DEEPEST)
     beyond = ordered > mean
@@ -157,9 +164,14 @@ def _last_expected(ordered: Floats, start: float) -> float:
     return start + 2 * float(mean - start) if added > _WORTH * np.abs(ordered[:-count]).sum() else start
 
 
-def _dominated(outermost: Floats) -> bool:
-    """Return whether one unit's value exceeds the second's by far, beside how far the next ones are apart."""
-    return bool(outermost[0] - outermost[1] >= _DOMINATES * (outermost[1] - outermost[END]))
+def _farthest(outermost: Floats) -> float:
+    """Return how far a tail may reach: where one unit dominates, not to where only that unit seems to explain it.
+
+    It is no end of the tail, which would then be the second unit's number, but decides whether there is one.
+    """
+    gap, spread = outermost[0] - outermost[1], outermost[1] - outermost[END]
+    dominated = gap > 0 and gap >= _DOMINATES * spread
+    return float(outermost[1] + _PASSES * spread) if dominated else math.inf
 
 
 def smoothed_order(ordered: Floats, reach: int, *, units: Integers | None = None) -> Floats:
