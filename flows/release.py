@@ -77,7 +77,7 @@ class Runner(Protocol):
         """Show how far the tasks of the present step are."""
 
 
-class OnProgress(Protocol):
+class OnStep(Protocol):
     """Called when a step begins, and, with its seconds, when it has ended."""
 
     def __call__(self, label: str, seconds: float | None, records: int, /) -> None:
@@ -87,7 +87,7 @@ class OnProgress(Protocol):
 class Direct:
     """Steps as plain calls, for development and tests."""
 
-    def __init__(self, on_progress: OnProgress = lambda label, seconds, records: None) -> None:
+    def __init__(self, on_progress: OnStep = lambda label, seconds, records: None) -> None:
         self.on_progress = on_progress
         self.seconds: dict[str, float] = {}
         self.label, self.records = "", 0

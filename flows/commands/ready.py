@@ -13,7 +13,7 @@ from tasks.common.home import Home
 
 if TYPE_CHECKING:
     from flows.plan.model import PlanFile
-    from flows.release import OnProgress
+    from flows.release import OnStep
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class RunPlan(Protocol):
         name: str,
         description: str,
         file: PlanFile,
-        on_progress: OnProgress,
+        on_progress: OnStep,
         body: Callable[[Any], tuple[T, str, str]],
     ) -> T:
         """Return the result of ``body``, which takes what carries out the steps."""

@@ -17,7 +17,7 @@ from prefect.states import Completed
 
 from flows.orchestration.retries import pauses
 from flows.plan.model import PlanFile
-from flows.release import Direct, OnProgress
+from flows.release import Direct, OnStep
 from tasks.common.errors import InputOutputFault
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ T = TypeVar("T")
 class PrefectRunner(Direct):
     """Steps as Prefect tasks: not cached, results not persisted, retried only on input and output."""
 
-    def __init__(self, plan_name: str, on_progress: OnProgress) -> None:
+    def __init__(self, plan_name: str, on_progress: OnStep) -> None:
         super().__init__(on_progress)
         self.plan_name = plan_name
 
@@ -58,7 +58,7 @@ class PrefectRunner(Direct):
 
 
 def run_as_flow(
-    name: str, description: str, file: PlanFile, on_progress: OnProgress, body: Callable[[Direct], tuple[T, str, str]]
+    name: str, description: str, file: PlanFile, on_progress: OnStep, body: Callable[[Direct], tuple[T, str, str]]
 ) -> T:
     """Carry ``body`` out as a flow that is given the plan's file name and nothing else.
 

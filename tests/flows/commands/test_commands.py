@@ -9,12 +9,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from flows.cli import app, exit_code_of
 from flows.commands import options, shown
 from flows.servers.layout import Layout, write_layout
+from flows.tune import trials_of
 from tasks.common.home import Home, make_private, write_private
 from tasks.policy.gate import GateResult
 from tasks.record import ledger
@@ -79,6 +82,18 @@ def test_people_and_homes_by_any_name(tmp_path, ask):
     code, told = ask("people", "add", "[red]Ann", "--new", tmp_path / f"{NAME}.pem", "--home", home.path)
     assert (code, f"Wrote {tmp_path / SHOWN}.pem. " in told) == (0, True)
     assert "[red]Ann may decide here" in told
+
+
+@pytest.mark.parametrize("data", ["same", "other"])
+def test_a_run_that_fails_repeats_what_a_search_of_the_same_plan_and_data_advised(tmp_path, capsys, data):
+    home = Home(tmp_path)
+    trials_of(home, "people", "plan", "same").advise(("leave out income",))
+    gate = GateResult("density", "fail", figure="", limit="", baseline="", records=3, meaning="")
+    facts = SimpleNamespace(name="people", plan="plan", data=data)
+    outcome: Any = SimpleNamespace(gates=(gate,), entry=SimpleNamespace(facts=facts))
+    shown._next_steps(outcome, home)
+    told = capsys.readouterr().out
+    assert ("leave out income" in told, "anonflow tune" in told) == (data == "same", data == "other")
 
 
 def test_steps_gates_and_reasons_by_any_name(capsys, monkeypatch):
