@@ -14,15 +14,22 @@ FEWEST = 30  # different numbers, before a function explains them
 NOISE = 2e-6  # relative: what single precision leaves of a number
 
 Function: TypeAlias = Callable[[np.ndarray], np.ndarray]
-KNOWN: tuple[Function, ...] = (np.log, np.log1p, np.log10, np.square)
+
+
+def _log_or_zero(x: np.ndarray) -> np.ndarray:
+    """Return the logarithm, and 0 where ``x`` is 0, as amounts with zeros are often given."""
+    return np.asarray(np.where(x == 0, 0.0, np.log(x)))
+
+
+KNOWN: tuple[Function, ...] = (np.log, np.log1p, np.log10, np.square, _log_or_zero)
 
 
 def function_of(x: np.ndarray, y: np.ndarray, fewest: int = FEWEST) -> Function | None:
     """Return the function by which ``y`` (N,) follows from ``x`` (N,) up to rounding, in every record; None without.
 
-    Tried are the logarithms of x and of 1 + x, the decimal logarithm, the square, and straight lines that give each
-    number a value of its own; x must have at least ``fewest`` different numbers. Where y is missing nothing is said;
-    where x is, or has no value, y must be missing.
+    Tried are the logarithms of x (also with 0 where x is 0) and of 1 + x, the decimal logarithm, the square, and
+    straight lines that give each number a value of its own; x must have at least ``fewest`` different numbers. Where y
+    is missing nothing is said; where x is, or has no value, y must be missing.
     """
     both = ~np.isnan(y)
     x, y = x[both], y[both]

@@ -16,6 +16,7 @@ from anoncore.edits.conditions import numbers
 from anoncore.edits.functions import Function, function_of
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Units
+from anoncore.microdata.inference import MIN_COUNT
 from anoncore.microdata.precision import observed_precision
 
 # A value that fewer statistical units of a combination hold is not looked up (minimum frequency rule).
@@ -41,16 +42,20 @@ class _Curve:
     ----------
     entries : (E,), the determinant of each entry of the table
     x, y : (R,), determinant and dependent of those that are looked up, in order
+    frequent : (E,) bool, enough units hold the entry that a value of the source itself reveals none of them
     unit : of which the dependent's values are multiples, if any
     function : by which every value of the source follows; what follows from it then says nothing of single records
+    single : the dependent's values are of single precision, and so is what follows, or it would equal none of them
     slack : how far the source's values are from the function's, for they are rounded or of single precision
     """
 
     entries: np.ndarray
     x: np.ndarray
     y: np.ndarray
+    frequent: np.ndarray
     unit: float | None
     function: Function | None = None
+    single: bool = False
     slack: float = 0.0
 
     def between(self, at: np.ndarray) -> np.ndarray:
@@ -58,6 +63,8 @@ class _Curve:
         with np.errstate(all="ignore"):
             joined = np.interp(at, self.x, self.y) if self.function is None else self.function(at)
         joined = np.where(np.isfinite(joined), joined, np.nan)
+        if self.unit is None and self.single:
+            return joined.astype("float32").astype("float64")
         return joined if self.unit is None else np.round(np.round(joined / self.unit) * self.unit, 9)
 
 
@@ -117,7 +124,8 @@ class LookupTable:
         """Return (N,) the entry of each record, as `find`, and (N,) what follows from it; missing where nothing does.
 
         Between two entries of a curve what follows is on the line that joins them. What follows by a function is
-        computed at the entries too: the digits of the source's own values would show which numbers its records hold.
+        computed at the entries too, unless enough units hold them: the digits of the source's own values would show
+        which numbers its records hold.
         """
         entry = self.find(frame)
         empty: Any = None if self.values.dtype == object else np.nan
@@ -125,7 +133,9 @@ class LookupTable:
         if self.curve is not None:
             at, curve = _keys(frame, self.levels)[1][:, 0], self.curve
             inside = (curve.x[0] < at) & (at < curve.x[-1])
-            between = (entry >= 0) & ((curve.function is not None) | ((curve.entries[entry] != at) & inside))
+            beside = curve.entries[entry] != at
+            computed = (beside | ~curve.frequent[entry]) if curve.function is not None else beside & inside
+            between = (entry >= 0) & computed
             values[between] = curve.between(at[between])
         return entry, values
 
@@ -275,11 +285,14 @@ def _learned(edit: LookupEdit, frame: pd.DataFrame, units: Units | None, fewest:
     function = function_of(amounts[:, 0], numbers(frame[edit.dependent])) if single else None
     if function is not None:
         released = filled & present
-    curve = _curve(combinations[:, -1], values[majority], released & present, function) if single else None
+    common = _units_of(entry, units, size) >= MIN_COUNT
+    curve = _curve(combinations[:, -1], values[majority], released & present, common, function) if single else None
     return LookupTable(levels, scale, cells, values[majority], released, undetermined, tuple(values[rare]), curve)
 
 
-def _curve(x: np.ndarray, values: np.ndarray, released: np.ndarray, function: Function | None) -> _Curve | None:
+def _curve(
+    x: np.ndarray, values: np.ndarray, released: np.ndarray, frequent: np.ndarray, function: Function | None
+) -> _Curve | None:
     """Return the curve on which the released entries lie, those in the order of ``x``; None where they rise and fall.
 
     All are (E,). The values of few units are not on it, so that nothing between them reveals them, but where a function
@@ -290,7 +303,8 @@ def _curve(x: np.ndarray, values: np.ndarray, released: np.ndarray, function: Fu
     steps = np.diff(y)
     if function is None and (len(y) < FEWEST_ON_CURVE or not ((steps > 0).all() or (steps < 0).all())):
         return None
-    curve = _Curve(x, x[on], y, observed_precision(y), function)
+    single = bool((y == y.astype("float32")).all())
+    curve = _Curve(x, x[on], y, frequent, observed_precision(y), function, single)
     if function is None:
         return curve
     return replace(curve, slack=float(np.abs(curve.between(curve.x) - y).max(initial=0.0)))

@@ -137,6 +137,18 @@ def test_a_function_of_numbers_that_hardly_repeat_is_computed(function, digits):
     np.testing.assert_allclose(learned.look_up(frame[["x"]]), frame["y"], rtol=1e-12)
 
 
+def test_a_logarithm_that_is_zero_at_zero_is_computed():
+    """Costs are 0 in some claims, and so is their logarithm."""
+    x = np.random.default_rng(4).lognormal(3, 2, 400).round(2)
+    x[:40] = 0
+    frame = pd.DataFrame({"x": x, "y": np.where(x == 0, 0, np.log(np.where(x == 0, 1, x)))})
+    edit = LookupEdit(name="y", dependent="y", of=("x",))
+    edit.refuse_identifying(frame)
+    followed = edit.learned(frame).look_up(pd.DataFrame({"x": [0.0, 0.5, 27.005]}))
+    np.testing.assert_allclose(followed, [0, np.log(0.5), np.log(27.005)])
+    assert function_of(np.r_[-1.0, x], np.r_[0.0, frame["y"]]) is None
+
+
 def test_the_digits_of_a_function_do_not_show_which_numbers_the_source_holds():
     x = np.arange(50.0, 450.0, 2.0)
     frame = pd.DataFrame({"x": x, "y": np.log(x).astype("float32").astype("float64")})
@@ -145,8 +157,27 @@ def test_the_digits_of_a_function_do_not_show_which_numbers_the_source_holds():
     assert edit.holds(frame).all()
     assert learned.holds(frame).all()
     held_and_not = learned.look_up(pd.DataFrame({"x": [100.0, 101.0]}))
-    np.testing.assert_array_equal(held_and_not, np.log([100.0, 101.0]))
+    np.testing.assert_array_equal(held_and_not, np.log([100.0, 101.0]).astype("float32").astype("float64"))
     assert not learned.holds(frame.assign(y=frame["y"] + 1e-4)).any()
+
+
+@pytest.mark.parametrize("written", [lambda y: y, lambda y: np.array([float(f"{v:.16g}") for v in y])])
+def test_what_follows_by_a_function_equals_the_values_of_the_source_that_many_share(written):
+    """With more digits no logarithm of an age was one of the source, and the largest was beyond it."""
+    frame = pd.DataFrame({"x": np.repeat(np.arange(18.0, 90.0), 5)})
+    frame["y"] = written(np.log(frame["x"]).astype("float32").astype("float64"))
+    learned = LookupEdit(name="y", dependent="y", of=("x",)).learned(frame)
+    np.testing.assert_array_equal(learned.look_up(frame[["x"]]), frame["y"])
+    assert learned.holds(frame).all()
+
+
+def test_what_follows_in_single_precision_does_not_show_which_numbers_the_source_holds():
+    x = np.r_[np.repeat(np.arange(50.0, 250.0, 2.0), 5), 251.0]
+    frame = pd.DataFrame({"x": x, "y": np.log(x).astype("float32").astype("float64")})
+    asked = np.array([50.0, 51.0, 240.0, 251.0, 253.0])
+    learned = LookupEdit(name="y", dependent="y", of=("x",)).learned(frame)
+    expected = np.log(asked).astype("float32").astype("float64")
+    np.testing.assert_array_equal(learned.look_up(pd.DataFrame({"x": asked})), expected)
 
 
 def test_one_record_off_the_function_makes_it_none():
