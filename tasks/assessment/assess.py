@@ -50,9 +50,9 @@ class AssessmentSection(Section):
     tau : A record is unusually close below this share of the distance to its nearest neighbour.
     exhaustive : Compare every record, whatever their number.
     sample_above : Above this number of masked records, unless ``exhaustive``, a sub-table masked by the same plan is
-        attacked, and all records are searched for what it cannot show, as with ``engine: local``. Where records share
-        a unit, and in plans that tables in partitions do not support, a sample of the records is compared with all
-        released ones instead.
+        attacked, and all records are searched for what it cannot show, as with ``engine: local``. Where it would hold
+        them all (20 000, or 40 000 with the reference ``cross``), where records share a unit, and in plans that tables
+        in partitions do not support, a sample of the records is compared with all released ones instead.
     epsilon : Largest error of that sample's cumulative curves, at 99 % confidence.
     regressions : Analyses whose results the release should preserve.
     triples : Largest number of tables of three variables that are compared. Of two variables it is 2000.

@@ -115,8 +115,7 @@ def split(
         return _split_partitions(run, checked.data, section)
     source = checked.data.load()
     keys = None if checked.keys is None else checked.keys.load()
-    if source.units is not None or source.schema.with_role("stratum"):
-        most = None
+    most = _above(most, source, section.kind)
     if section.kind == "leave-one-out":
         sub = None
         if most is not None and len(source) > most:
@@ -195,6 +194,16 @@ def _sub_table(
         return Sides(one, other)
     both = run.workspace.store("sub-table", at(np.sort(np.concatenate([first[:SUB_TABLE], second[:SUB_TABLE]]))))
     return Sides(both, None, (Sides(one, other), Sides(other, one)))
+
+
+def _above(most: int | None, source: Microdata, kind: str) -> int | None:
+    """Return above how many masked records a sub-table is drawn, no fewer than it has itself; None where none may be.
+
+    A sub-table of all of them would be another release of them, attacked in place of the one that is published.
+    """
+    if most is None or source.units is not None or source.schema.with_role("stratum"):
+        return None
+    return max(most, 2 * SUB_TABLE if kind == "cross" else SUB_TABLE)
 
 
 def _first(run: Run, name: str, at: Callable[[np.ndarray], Microdata], order: np.ndarray) -> StoredRecords:

@@ -145,6 +145,11 @@ def test_the_sub_table_is_of_both_sides_and_of_the_same_units_every_time(tmp_pat
         assert whole(memory.original).equals(whole(cut.original))
         assert len(memory.halves) == len(cut.halves)
     assert taken(tmp_path, None, most=900).split.sub_table is None
+    # One that would hold all masked records is none.
+    monkeypatch.setattr(splitting, "SUB_TABLE", 450)
+    for reference in ("cross", "leave-one-out", "holdout"):
+        drawn = taken(tmp_path, None, reference, most=400).split.sub_table
+        assert (drawn is None) == (reference != "leave-one-out")
 
 
 @pytest.mark.parametrize("reference", ["holdout", "leave-one-out"])
