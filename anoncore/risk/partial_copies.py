@@ -1,4 +1,4 @@
-"""Partial copies: released records that hold a random part of one person's values beside values of somebody else."""
+"""Partial copies: released records that hold a random part of one person's values beside values of another person."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PartialCopies(AttackFamily):
 
     meaning: ClassVar[str] = (
         "How well members are distinguished from non-members by released records that seem to hold a random half of a "
-        "person’s values beside those of somebody else; 0.5 is guessing."
+        "person’s values beside those of another person; 0.5 is guessing."
     )
 
 
@@ -48,10 +48,10 @@ def partial_copies(
     """Attack membership by the expected number of released records that hold a part of a person's values.
 
     The likelihood ratio LR(x, y) compares two origins of the released record y: each of its values is that of person x
-    with probability ½ and otherwise that of somebody else, always the same; or all are of one other person. Values of
-    other people follow a dependence tree, so that LR = Π f_j · Π g_jp / (f_j f_p) over variables j and edges (j, p),
-    with a_j = [x_j = y_j], s_j the share of other people who hold y_j, r the ratio of the joint share of the classes of
-    y_j and y_p to the product of their shares, f_j = ½ + ½ a_j/s_j and
+    with probability ½ and otherwise that of one other person; or all are of one other person. Values of other people
+    follow a dependence tree, so that LR = Π f_j · Π g_jp / (f_j f_p) over variables j and edges (j, p), with
+    a_j = [x_j = y_j], s_j the share of other people who hold y_j, r the ratio of the joint share of the classes of y_j
+    and y_p to the product of their shares, f_j = ½ + ½ a_j/s_j and
     g_jp = ¼ + ¼ (a_j/s_j + a_p/s_p)/r + ¼ a_j a_p/(s_j s_p r). A person scores the sum over released records of the
     posterior probability of being the one copied from, where a record is copied with probability 0.02, from anyone of
     the P people scored alike: Σ_y c·LR(x, y) / (1 − c + c·Σ_z LR(z, y)), c = 0.02/P.

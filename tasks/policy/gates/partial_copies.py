@@ -11,6 +11,6 @@ GATE = family_gate(
     attacker="An attacker who knows a person’s record looks for released records that share a rare part of it and "
     "whose other values do not belong to that part.",
     description="Members are distinguished from non-members by the expected number of released records that hold a "
-    "random half of their values beside somebody else's: likelihood ratios that weigh shared values by rarity and by "
+    "random half of their values beside another person's: likelihood ratios that weigh shared values by rarity and by "
     "their association with the others, along a tree of the most associated pairs of variables.",
 )
