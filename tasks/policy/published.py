@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -269,9 +270,22 @@ def _variable(one: VariableUtility, step: float) -> PublishedVariable:
     total = published_total(one.total, step)
     # From how far a mean moved in standard deviations and in shares, a unit that dominates both would be computed.
     mean = None if one.total is not None and _step(one.total, step) > DOMINATED else shift.mean
-    coarser = coarse(replace(shift, variance=None, mean=mean), step)
-    shown = replace(coarser, beyond=shift.beyond, spike_error=error and float(f"{error:.1g}"))
+    coarser = coarse(replace(shift, variance=None), step)
+    shown = replace(
+        coarser,
+        mean=coarse(mean, _mean_step(one, step)),
+        beyond=shift.beyond,
+        spike_error=error and float(f"{error:.1g}"),
+    )
     return PublishedVariable(one.name, one.kind, shown, coarse(one.two_samples, step), total)
+
+
+def _mean_step(one: VariableUtility, step: float) -> float:
+    """Return a step of how far a mean moved that is no less than what one unit moves it by, in standard deviations."""
+    mean, variance = one.original.mean, one.original.variance
+    if one.total is None or mean is None or not variance:
+        return step
+    return step_above(one.total.largest * mean / math.sqrt(variance), step)
 
 
 def published_total(total: TotalKept | None, step: float) -> PublishedTotal | None:

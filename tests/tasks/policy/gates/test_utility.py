@@ -11,7 +11,14 @@ import pytest
 from pydantic import ValidationError
 
 from anoncore.microdata import Microdata, Schema, Variable
-from anoncore.utility import PropensityComparison, Regression, TotalKept, propensity_utility, regression_utility
+from anoncore.utility import (
+    PropensityComparison,
+    Regression,
+    Summary,
+    TotalKept,
+    propensity_utility,
+    regression_utility,
+)
 from tasks.policy.disclosure_control import published
 from tasks.policy.gates.utility import GATE
 from tasks.policy.published import published_total
@@ -124,6 +131,18 @@ def test_the_shift_of_a_mean_is_not_published_beside_a_dominated_total() -> None
         moved = replace(given.utility.variables.variables[0].released_shift, mean=0.1)
         given = changed(given, utility__variables__variables__0__released_shift=moved)
         assert (published(given).utility.variables[0].released_shift.mean is not None) == is_shown
+
+
+def test_the_shift_of_a_mean_is_published_in_steps_of_what_one_unit_moves_it_by() -> None:
+    """Who knew the numbers of 999 others learned that of a unit with 2 % of the total, and the spread, within 8 %."""
+    for largest, step in ((0.02, 0.05), (0.002, 0.01)):
+        given = changed(assessment(), utility__variables__variables=(variable("income", 0.02),))
+        given = changed(given, utility__variables__variables__0__total=TotalKept(0.9, None, 0.02, largest))
+        given = changed(given, utility__variables__variables__0__original=Summary(0.0, 1.0, 0.4))
+        moved = replace(given.utility.variables.variables[0].released_shift, mean=0.18)
+        given = changed(given, utility__variables__variables__0__released_shift=moved)
+        shown = published(given).utility.variables[0].released_shift.mean
+        assert shown == pytest.approx(round(0.18 / step) * step)
 
 
 def test_the_propensity_score_is_read_beside_its_null() -> None:
