@@ -4,6 +4,7 @@ from __future__ import annotations
 
 ANY_LOSS: dict[str, float] = {
     "marginal": 1,
+    "total": 1_000,
     "pair": 2,
     "spike": 1,
     "propensity": 1_000_000,

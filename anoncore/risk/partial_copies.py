@@ -64,7 +64,7 @@ def partial_copies(
 
     Returns
     -------
-    PartialCopies, of one form, or None where there are fewer than four people on a side or two variables
+    PartialCopies, of one form, or None where there are fewer than four people on a side or no variable in common
 
     Notes
     -----
@@ -88,7 +88,7 @@ def partial_copies(
     True
     """
     people = ComparedPeople.of(original, released, reference, rng, _PEOPLE)
-    if people is None or len(people.names) < 2:
+    if people is None:
         return None
     scores = _scores(_Tree.of(people, rng), len(people))
     return PartialCopies((NamedAttack("a random half", people.attack(scores, certainty)),), *people.n_units)

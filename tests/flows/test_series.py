@@ -136,7 +136,7 @@ def test_what_another_office_has_released_of_the_same_people_asks_a_person(offic
 
 
 def test_people_of_a_panel_keep_their_pseudonym_and_their_histories_are_attacked(office, home, people):
-    more = "reference: {kind: cross}\nseries: {kind: panel, pseudonym: who}\npolicy: {approval: person}"
+    more = "reference: {kind: cross}\nseries: {kind: panel, pseudonym: who}\npolicy: {approval: person, tail_p: 1.0e-9}"
     frame = people(310).assign(region="north")
     path = office(frame, step=STEP, more=more)
     tables, outcomes = [], []
