@@ -111,7 +111,7 @@ def tune(file: PlanFile, home: Home, runner: Runner, options: TuneOptions, on_tr
             own, acknowledged_ = Variation(file.plan.steps), acknowledged(file.plan, options.by_design)
             computed = {str(edit.dependent): edit.parts for edit in file.plan.edits.edit_set().dependents}
             choice = choose(job.parts, own, acknowledged_, computed, attempts)
-            job.store.advise(choice.advice)
+            job.store.advise(choice.remembered)
             return _tuned(job, choice)
 
 

@@ -39,6 +39,11 @@ class ChanceLimit(Section):
         """The level of each test by itself."""
         return self.tail_p * SHARE
 
+    @property
+    def full_release_p(self) -> float:
+        """What `tail_p` is for close records of a whole large table, which are tested beside those of a sub-table."""
+        return self.tail_p / 2
+
 
 class MembershipLimit(Section):
     """How well members may be distinguished from non-members.

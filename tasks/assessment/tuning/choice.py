@@ -81,6 +81,12 @@ class Choice:
         return (*lines, UNTRIED.format(", ".join(self.telling))) if self.telling else lines
 
     @property
+    def remembered(self) -> tuple[str, ...]:
+        """What a later run of the plan repeats in place of advice to search: the advice, or that a person decides."""
+        waits = self.judged is not None and self.judged.decision == "await"
+        return self.advice or ((f"settings were searched already: {self.sentence}",) if waits else ())
+
+    @property
     def _few(self) -> str:
         return "" if self.result.enough else FEW.format(self.units)
 

@@ -173,8 +173,10 @@ def _less(
         unit = units.get(name, schema[name].precision)
         if unit is not None:
             yield replace(best, rounded=tuple((units | {name: unit * COARSER}).items()))
-        dropped = [name]
-        for one in dropped:
-            dropped += [n for n, parts in computed.items() if one in parts and n not in (*best.without, *dropped)]
+        dropped, latest = [], [name]
+        while latest:
+            dropped += latest
+            gone = (*best.without, *dropped)
+            latest = [n for n, parts in computed.items() if n not in gone and not set(latest).isdisjoint(parts)]
         rest = tuple((other, value) for other, value in best.rounded if other not in dropped)
         yield replace(best, without=(*best.without, *dropped), rounded=rest)

@@ -36,7 +36,7 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: FullReleasePo
 
 def _close(close: CloseRecords, policy: FullReleasePolicy) -> tuple[GateResult, ...]:
     people = "which the nearest of all released records matches ten times closer than their nearest neighbour does"
-    level = policy.tail_p / 2  # both are tests of the same people beside those of the sub-table
+    level = policy.full_release_p
     return (
         result_of_close("unusually close records, full release", close.tail, level, f"records {people}"),
         result_of_close("isolated records, full release", close.isolated, level, f"the most isolated records {people}"),

@@ -206,4 +206,6 @@ def test_where_nothing_passes_it_says_which_changes_helped_and_who_people_are_to
     assert advice[0] == "rare-levels; without income fails less than the plan: failed: density"
     assert advice[1].startswith("people differ most by income, age: ")
     assert len(advice) == 2
-    assert not Choice(result, helped, replace(helped.trial, decision="await"), own=own.key).advice
+    waits = Choice(result, helped, replace(helped.trial, decision="await"), own=own.key)
+    assert not waits.advice
+    assert waits.remembered == (f"settings were searched already: {waits.sentence}",)
