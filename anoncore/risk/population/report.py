@@ -105,7 +105,7 @@ def sampling_weights(data: Microdata, weight: str | None, population: float | No
         return None if population is None else np.full(len(data), population / len(data))
     try:
         stated = data.frame[weight].to_numpy(dtype="float64")
-        return checked_weights(np.where(stated == 0.0, 1.0, stated), len(data))
+        return checked_weights(np.where((stated == 0.0) & (stated > 0.0).any(), 1.0, stated), len(data))
     except (TypeError, ValueError) as error:
         reason = str(error) if isinstance(error, AnonymizationError) else "weights must be numeric"
         raise AnonymizationError(f"weight {weight!r}: {reason}") from None
