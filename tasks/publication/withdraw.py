@@ -108,7 +108,9 @@ def notice_problems(folder: Path, entry: LedgerEntry[ReleaseFacts] | None, signe
 
 
 def _stage_notice(home: Home, folder: Path, notice: Notice) -> Path:
-    """Write the notice beside, whole, before anything is moved."""
+    """Write the notice beside, whole, before anything is moved; what a crash left there would be published with it."""
+    if folder.is_dir():
+        shutil.rmtree(folder)
     make_private(make_private(folder.parent) / folder.name)
     write_signed(home, folder, NOTICE, notice.to_json())
     sync(folder)

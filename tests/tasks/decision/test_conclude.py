@@ -447,6 +447,18 @@ def test_a_withdrawn_release_is_kept_apart_and_a_signed_notice_takes_its_place(o
     in_order(office)
 
 
+def test_a_notice_does_not_stand_beside_what_a_crash_left_of_an_earlier_one(office: Any) -> None:
+    outcome = office.run()
+    staged = make_private(outcome.folder.with_name(f".{outcome.release}.withdrawn"))
+    write_private(staged / ".WITHDRAWN.json.0badcafe", b"half")
+    decide(office.home, Decision(act="withdraw", release=outcome.release, by="x", reason="y"))
+    assert sorted(p.name for p in outcome.folder.iterdir()) == [
+        withdraw.NOTICE,
+        withdraw.NOTICE_SIGNATURE,
+        withdraw.PUBLIC_KEY,
+    ]
+
+
 def test_what_is_not_published_cannot_be_withdrawn(office: Any) -> None:
     release, _ = office.waiting("b")
     for unknown in (release, "../x", "nothing", ""):
