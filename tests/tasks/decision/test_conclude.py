@@ -448,7 +448,7 @@ def test_a_withdrawn_release_is_kept_apart_and_a_signed_notice_takes_its_place(o
 
 
 def test_a_notice_does_not_stand_beside_what_a_crash_left_of_an_earlier_one(office: Any) -> None:
-    outcome = office.run()
+    outcome = office.published()
     staged = make_private(outcome.folder.with_name(f".{outcome.release}.withdrawn"))
     write_private(staged / ".WITHDRAWN.json.0badcafe", b"half")
     decide(office.home, Decision(act="withdraw", release=outcome.release, by="x", reason="y"))
