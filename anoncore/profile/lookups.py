@@ -32,7 +32,8 @@ def lookups(table: Table, computed: Collection[str], determined: Collection[str]
 
     Of variables that determine each other the one that holds few numbers, or else the first one with levels,
     determines the others. Variables in ``computed`` take no part, but that numbers may be functions of them, and those
-    in ``determined`` follow from no other one; others may follow from them (products and their factors). Where a
+    in ``determined`` follow from no other one; others may follow from them, also those that determine them as well
+    (products and their factors). Where a
     determinant is missing, so is its dependent.
     A number that is a function of another one follows from it, however many there are.
     """
@@ -45,6 +46,7 @@ def lookups(table: Table, computed: Collection[str], determined: Collection[str]
     numeric = np.array([n in table.numeric for n in names])
     # The order of few levels is that of the numbers beside them; many levels are names.
     preferred = np.where(numeric, np.where(sizes <= MAX_LISTED, 0, 2), 1)
+    preferred = np.where(np.isin(names, list(determined)), -1, preferred)
     order = np.lexsort((np.arange(len(names)), preferred, -sizes))
     summed = np.isin(names, list(computed))
     free = (sizes > 1) & ~np.isin(names, list(determined)) & ~summed

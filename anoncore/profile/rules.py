@@ -9,24 +9,23 @@ from itertools import combinations
 
 import numpy as np
 
-from anoncore.edits.kinds import BoundEdit, LinearEdit
+from anoncore.edits.kinds import LinearEdit
 from anoncore.edits.lookup import LookupEdit
-from anoncore.edits.product import ProductEdit
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata
-from anoncore.microdata.inference import MAX_LISTED, MIN_RECORDS
-from anoncore.microdata.precision import outer_limits
+from anoncore.microdata.inference import MIN_RECORDS
 from anoncore.profile.exclusions import exclusive_levels, level_ranges
 from anoncore.profile.findings import MIN_ROWS, Finding
+from anoncore.profile.interactions import indicated, joint_lookups
+from anoncore.profile.limits import bounds
 from anoncore.profile.lookups import Dependency, lookups
 from anoncore.profile.marks import Marks
 from anoncore.profile.products import products
 from anoncore.profile.skips import skips
 from anoncore.profile.support import at_a_wall, needed
-from anoncore.profile.tables import SPIKE, Table
+from anoncore.profile.tables import Table
 
 FACTORS = (7, 12, 24, 60, 100, 1000)  # days of a week, months, hours, minutes, per cent
-PER_CENT = 100.0
 FEWEST_MULTIPLES = 5  # different numbers in the larger unit
 SOME_BELOW = 0.05  # of the records in which one number is truly below the other
 
@@ -59,22 +58,25 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
     table = Table(data)
     sums = [f for f in sums if all(n in table.numeric for n in f.edit.variables)]
     summed = {str(f.edit.dependent) for f in sums if f.active and isinstance(f.edit, LinearEdit)}
-    multiplied = products(table, summed, [frozenset(f.edit.variables) for f in sums])
+    multiplied = indicated(table, summed)
+    switched = {str(getattr(f.edit, "dependent", None)) for f in multiplied}
+    multiplied += products(table, summed | switched, [frozenset(f.edit.variables) for f in sums])
     active = [f.edit for f in multiplied if f.active]
     determined = {name for edit in active for name in edit.variables}
-    lookup_rules = lookups(table, summed, determined)
+    lookup_rules = lookups(table, summed | switched, determined)
     if rounded := _follow_jointly(sums, lookup_rules):
-        lookup_rules = lookups(table, summed - rounded, determined)
+        lookup_rules = lookups(table, (summed - rounded) | switched, determined)
         sums = [_not_computed(f, {d.dependent for d in lookup_rules}) for f in sums]
         summed -= {d.dependent for d in lookup_rules}
     looked_up = {d.dependent for d in lookup_rules}
-    derived = [*multiplied, *(Finding(_lookup(d)) for d in lookup_rules)]
-    computed = summed | {e.dependent for e in active if isinstance(e, ProductEdit)} | looked_up
+    marks = Marks(table)
+    jointly = joint_lookups(table, marks, {d.dependent: d.determinant for d in lookup_rules}, summed)
+    derived = [*multiplied, *(Finding(_lookup(d)) for d in lookup_rules), *jointly]
+    computed = summed | {str(f.edit.variables[-1]) for f in [*multiplied, *jointly] if f.active} | looked_up
     # What follows from a variable whose levels or numbers are compared themselves says nothing that is new.
     seen = {*table.numbers(), *table.levels}
     barred = computed - {d.dependent for d in lookup_rules if d.determinant not in seen}
-    marks = Marks(table)
-    findings = [*sums, *derived, *_bounds(table, looked_up), *skips(table, marks, computed, barred)]
+    findings = [*sums, *derived, *bounds(table, looked_up), *skips(table, marks, computed, barred)]
     orders = _orders(table, sums, barred)
     findings += [
         *exclusive_levels(table, marks, barred),
@@ -136,32 +138,6 @@ def _with_unique_names(findings: Iterable[Finding]) -> Iterator[Finding]:
             name = f"{name} ({used[name]})"
             used[name] = 1
         yield replace(finding, edit=replace(finding.edit, name=name))
-
-
-def _bounds(table: Table, computed: set[str]) -> Iterator[Finding]:
-    """Limit each number but those in ``computed``, on both sides; where few units hold the extreme, rounded outward."""
-    for name, column in table.numeric.items():
-        present = column[~table.missing[name]]
-        if len(present) < MIN_ROWS or name in computed or present.min() == present.max():
-            continue
-        low, high = float(present.min()), float(present.max())
-        lower, upper = outer_limits(present, None if table.units is None else table.units[~table.missing[name]])
-        if low >= 0 and (table.precision[name] or 0) >= 1:
-            lower = math.floor(lower)
-        if low >= 0 and high <= 1 and (present != np.round(present)).any():
-            lower, upper = 0.0, 1.0
-        if low >= 0 and high == PER_CENT and (present != np.round(present)).any():
-            upper = high
-        if np.isfinite([lower, upper]).all():
-            edit = BoundEdit(name=f"limits of {name}", variable=name, lower=lower, upper=upper)
-            yield Finding(edit, _spike(present, low))
-
-
-def _spike(present: np.ndarray, low: float) -> str:
-    """Return a remark where many records hold 0, or the least value, of a number that otherwise varies."""
-    at = 0.0 if low <= 0 <= present.max() else low
-    share = float((present == at).mean())
-    return f"{at:.12g} in {share:.0%} of the records" if share >= SPIKE and len(np.unique(present)) > MAX_LISTED else ""
 
 
 def _orders(table: Table, sums: Sequence[Finding], computed: set[str]) -> list[Finding]:
