@@ -153,8 +153,11 @@ def _prepared(run: Run, file: PlanFile, runner: Runner, options: TuneOptions) ->
 
 
 def trials_of(home: Home, name: str, plan: str, data: str, by_design: tuple[str, ...] = ()) -> TrialStore:
-    """Return the trials of searches for a plan and data of these digests; none where either has changed."""
-    return TrialStore(home, name, digest_of([version("anonflow"), plan, data, by_design]))
+    """Return the trials of searches for a plan and data of these digests; none where either has changed.
+
+    Trials count for what was acknowledged with them; advice counts for every run of the plan.
+    """
+    return TrialStore(home, name, digest_of([version("anonflow"), plan, data]), by_design)
 
 
 def _tuned(job: _Job, choice: Choice) -> Tuned:

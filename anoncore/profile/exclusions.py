@@ -18,6 +18,7 @@ from anoncore.profile.tables import Table
 
 EXPECTED = 10.0  # records that chance would give
 SHARED = 10  # records of a number, on average, from which on fractions describe what records have in common
+OFTEN = 0.5  # how often a number is not 0 beside the least of another one, of how often it is at all
 RANK, LEAST_RANK = 30, 10  # see `beyond`; of a level with few records, the rank is a fifth of them
 
 
@@ -179,6 +180,9 @@ def _limits(table: Table, groups: _Groups, by: str, limit: float) -> Iterator[tu
             constant = inside.min() == inside.max()
             if groups.zeros and not (constant and inside[0] == 0):
                 continue
+            rate = (
+                _beside_zero(table, groups.name, by) if groups.zeros else edge_rate(inside, (sign * column)[both], rank)
+            )
             outside = (sign * column)[both & (sign * column < within)]
             if not len(outside):
                 continue
@@ -186,7 +190,7 @@ def _limits(table: Table, groups: _Groups, by: str, limit: float) -> Iterator[tu
             if shared and not constant:
                 counts = (len(np.unique(part)) for part in (outside, inside))
                 evidence = np.minimum(evidence, never_meeting(shared, *counts))
-            if evidence * edge_rate(inside, (sign * column)[both], rank) < limit:
+            if evidence * rate < limit:
                 continue
             value = float(sign * inside[0])
             bound = value if constant else _bound(column, sign, float(outside.max()), within, table.precision[by])
@@ -196,6 +200,20 @@ def _limits(table: Table, groups: _Groups, by: str, limit: float) -> Iterator[tu
             by_chance += len(outside) * len(inside) / total
         for bound, levels in limits.items():
             yield _limited(table, groups, by, levels, bound, sign), by_chance
+
+
+def _beside_zero(table: Table, name: str, by: str) -> float:
+    """Return how often a number is not 0 beside the least numbers of another one that is, of how often it is at all.
+
+    As many as there are beside 0. Of numbers that rise with each other few are other than 0 there, and none beside 0:
+    below `OFTEN` the rate is given as 0.
+    """
+    other, column = table.numeric[name], table.numeric[by]
+    known = ~np.isnan(other) & ~np.isnan(column)
+    beside = np.sort(other[known & (other > 0)])[: int((known & (other == 0)).sum())]
+    near = column[known & (other > 0) & (other <= beside[-1])] if len(beside) else column[:0]
+    rate = float((near != 0).mean()) / float((column[known] != 0).mean()) if len(near) else 1.0
+    return min(1.0, rate) if rate >= OFTEN else 0.0
 
 
 def _shared(present: np.ndarray) -> int:

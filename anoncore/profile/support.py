@@ -17,6 +17,7 @@ SHARP = 0.25  # of the rate that chance gives: below it, a range thins out and h
 WIDTHS = (0.05, 0.1, 0.2, 0.3)  # shares of the numbers in the range next to a wall
 NEAR = 0.15  # of the range next to a wall in its nearest quarter: 0.25 where evenly spread, 0.06 where growing from 0
 UNSEEN = 4.0  # numbers expected where there are none, at the unfavourable end of chance
+ONE_IN = 1000.0  # samples breaks a range that thins out
 FAMILY = 0.01  # probability, for each kind of rule, that a table of independent columns gives one
 
 
@@ -47,15 +48,15 @@ def choices(n: int, k: int) -> float:
 
 
 def beyond(sample: np.ndarray, rank: int) -> float:
-    """Return a number as far below the least of ``sample`` as that is below the ``rank``-th least.
+    """Return a number below the least of ``sample`` by the distance from that to the ``rank``-th least, or farther.
 
-    Another sample of as many records from a tail that thins out exponentially has about one chance in ``rank`` to
-    fall below it, from a tail that thins out faster less, and from one that ends at a wall none: the number is at the
-    wall then.
+    Another sample of as many records from a tail that thins out exponentially has one chance in `ONE_IN` to fall
+    below it, since the least lies log(rank) lengths of the tail below the ``rank``-th least; from a tail that thins out
+    faster less, and from one that ends at a wall none: the number is at the wall then.
     """
     least = np.partition(sample, rank - 1)[:rank]
     low = float(least.min())
-    return 2 * low - float(least.max())
+    return low - (float(least.max()) - low) * max(1.0, math.log(ONE_IN) / math.log(rank))
 
 
 def edge_rate(sample: np.ndarray, everyone: np.ndarray, rank: int) -> float:

@@ -24,7 +24,8 @@ UNTRIED = (
     "variables beside them"
 )
 MOST_TELLING = 3
-# By how much the loss must be smaller, in every look at both, before a plan is changed: chance makes a few percent.
+# By how much the loss must be smaller, in every look at both, before a plan is changed: chance makes a few percent. The
+# sentence that says why a plan was kept names it.
 CLEARLY = 0.8
 
 
@@ -94,8 +95,10 @@ class Choice:
     def _kept(self) -> str:
         if self.unclear is None:
             return ""
-        own = "" if self.judged is None else f"; of the plan {_loss(self.judged)}"
-        return f"; the plan was kept, since {self.unclear.name} is not clearly better (loss {_loss(self.unclear)}{own})"
+        return (
+            f"; {self.unclear.name} has loss {_loss(self.unclear)}, which is not clearly better than the plan (a fifth "
+            "less in each look at both), so the plan was kept"
+        )
 
 
 def _of_judged(judged: Trial, *, another: bool) -> str:

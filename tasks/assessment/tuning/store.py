@@ -27,11 +27,12 @@ class _Kept:
 class TrialStore:
     """The trials of one plan on one table, by stage and variation.
 
-    A plan or a table that changed begins anew. Keys are keyed digests, so that no one can test guesses by them.
+    A plan or a table that changed begins anew; trials count only with the same measures ``acknowledged``. Keys are
+    keyed digests, so that no one can test guesses by them.
     """
 
-    def __init__(self, home: Home, plan: str, key: str) -> None:
-        self._home, self._path = home, home.tuning(plan)
+    def __init__(self, home: Home, plan: str, key: str, acknowledged: tuple[str, ...] = ()) -> None:
+        self._home, self._path, self._acknowledged = home, home.tuning(plan), sorted(acknowledged)
         self._kept = _read(self._path, keyed_digest(home, key))
 
     def get(self, variation: Variation, stage: Stage) -> Trial | None:
@@ -69,7 +70,7 @@ class TrialStore:
 
     def _name(self, variation: Variation, stage: Stage) -> str:
         steps = [asdict(step) for step in variation.steps]
-        form = digest_of([steps, variation.without, variation.rounded])
+        form = digest_of([steps, variation.without, variation.rounded, self._acknowledged])
         return f"{stage} {keyed_digest(self._home, form)}"
 
 

@@ -27,6 +27,7 @@ from tasks.policy.rounding import step_of
 Utility: TypeAlias = UtilityReport | PublishedUtility
 
 SIDES = ("released", "reference")
+MOST_DIGITS = 4  # of a figure just beyond its limit
 LEAST = 1e-9  # limit that figures are divided by
 ERRORS = 5  # standard errors that the share of a spike may differ by beside its limit
 # Of the overlap of a coefficient's intervals between two samples: mean and standard deviation, measured on halves of
@@ -48,6 +49,13 @@ def _share(value: float, digits: int = 1) -> str:
     return percent(value, digits).replace("\u00a0", " ")
 
 
+def _digits(figure: float, limit: float, digits: int) -> int:
+    """Return the decimals, from ``digits`` on, with which a figure beyond its limit does not look equal to it."""
+    while figure > limit and digits < MOST_DIGITS and number(figure, digits) == number(limit, digits):
+        digits += 1
+    return digits
+
+
 def _result(
     name: str, limits: UtilityLimits, threshold: Threshold, texts: tuple[str, ...], variables: tuple[str, ...] = ()
 ) -> GateResult:
@@ -64,9 +72,10 @@ def _variable(utility: Utility, limits: UtilityLimits) -> GateResult | None:
         return None
     own = {one.name: limits.distance(one.two_samples) for one in variables}
     worst = max(variables, key=lambda one: one.released_shift.distance / max(own[one.name], LEAST))
+    digits = _digits(worst.released_shift.distance, own[worst.name], 2)
     texts = (
-        f"{worst.name}: distance {number(worst.released_shift.distance, 2)}",
-        f"≤ {number(own[worst.name], 2)}",
+        f"{worst.name}: distance {number(worst.released_shift.distance, digits)}",
+        f"≤ {number(own[worst.name], digits)}",
         f"{number(worst.two_samples, 2)}, the worst between two samples",
         "the variable whose distribution moved most: the share of records that would have to move",
     )
@@ -83,9 +92,12 @@ def _total(utility: Utility, limits: UtilityLimits) -> GateResult | None:
         totals, key=lambda one: abs(one[0].released - 1) / max(limits.share(one[0].error, len(totals)), LEAST)
     )
     limit = limits.share(total.error, len(totals))
+    largest, moved = max(totals, key=lambda one: abs(one[0].released - 1))
+    digits = _digits(100 * abs(total.released - 1), 100 * limit, 0)
+    beside = "" if moved == name else f"; {moved}: {_share(largest.released, 0)}, which chance explains more of"
     texts = (
-        f"{name}: {_share(total.released, 0)} of its total",
-        f"100 % ± {_share(limit, 0)}",
+        f"{name}: {_share(total.released, digits)} of its total{beside}",
+        f"100 % ± {_share(limit, digits)}",
         f"± {_share(total.error)}, standard error of the source’s total",
         "the non-negative number whose total (weighted, where there are weights) moved most",
     )
@@ -103,9 +115,10 @@ def _spike(utility: Utility, limits: UtilityLimits) -> GateResult | None:
         return None
     moved, error, name = max(spikes, key=lambda one: one[0] - ERRORS * one[1])
     limit = limits.spike + ERRORS * error
+    digits = _digits(100 * moved, 100 * limit, 1)
     texts = (
-        f"{name}: the share of a frequent value moved by {_share(moved)}",
-        f"≤ {_share(limit)}",
+        f"{name}: the share of a frequent value moved by {_share(moved, digits)}",
+        f"≤ {_share(limit, digits)}",
         f"{_share(error)}, standard error between two samples",
         "values that at least 5 % of a variable’s values are, often 0",
     )
@@ -119,9 +132,10 @@ def _pair(utility: Utility, limits: UtilityLimits) -> GateResult | None:
         return None
     own = {one.variables: limits.change(one.two_samples) for one in pairs}
     worst = max(pairs, key=lambda one: one.change / max(own[one.variables], LEAST))
+    digits = _digits(worst.change, own[worst.variables], 2)
     texts = (
-        f"{' and '.join(worst.variables)}: {worst.measure} moved by {number(worst.change, 2)}",
-        f"≤ {number(own[worst.variables], 2)}",
+        f"{' and '.join(worst.variables)}: {worst.measure} moved by {number(worst.change, digits)}",
+        f"≤ {number(own[worst.variables], digits)}",
         f"{number(worst.two_samples, 2)}, the worst between two samples",
         "the two variables whose association moved most, on the records that hold both",
     )

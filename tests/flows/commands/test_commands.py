@@ -84,10 +84,10 @@ def test_people_and_homes_by_any_name(tmp_path, ask):
     assert "[red]Ann may decide here" in told
 
 
-@pytest.mark.parametrize("data", ["same", "other"])
-def test_a_run_that_fails_repeats_what_a_search_of_the_same_plan_and_data_advised(tmp_path, capsys, data):
+@pytest.mark.parametrize(("data", "by_design"), [("same", ()), ("same", ("uncertainty",)), ("other", ())])
+def test_a_run_that_fails_repeats_what_a_search_of_the_same_plan_and_data_advised(tmp_path, capsys, data, by_design):
     home = Home(tmp_path)
-    trials_of(home, "people", "plan", "same").advise(("leave out income",))
+    trials_of(home, "people", "plan", "same", by_design).advise(("leave out income",))
     gate = GateResult("density", "fail", figure="", limit="", baseline="", records=3, meaning="")
     facts = SimpleNamespace(name="people", plan="plan", data=data)
     outcome: Any = SimpleNamespace(gates=(gate,), entry=SimpleNamespace(facts=facts))

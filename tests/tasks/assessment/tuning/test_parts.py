@@ -98,6 +98,7 @@ def test_trials_are_kept_for_the_owner_until_plan_or_data_change(run: Run) -> No
     assert path.stat().st_mode & 0o777 == 0o600
     again = TrialStore(run.home, "p", "plan and data")
     assert (again.get(SWAP, "search"), again.get(SWAP, "screen"), again.judged) == (trial, None, 1)
+    assert TrialStore(run.home, "p", "plan and data", ("uncertainty",)).get(SWAP, "search") is None
     assert TrialStore(run.home, "p", "other data").get(SWAP, "search") is None
     path.write_text("{")
     assert TrialStore(run.home, "p", "plan and data").get(SWAP, "search") is None

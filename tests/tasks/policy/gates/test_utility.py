@@ -91,7 +91,13 @@ def test_of_many_totals_the_worst_may_move_further() -> None:
 def test_totals_are_ranked_by_their_own_limits_and_tracked_coarsely() -> None:
     totals = with_total(0.8, 0.12, "sales"), with_total(0.934, 0.011)
     given = changed(assessment(), utility__variables__variables=totals)
-    assert results(GATE, given)["worst total"].variables == ("income",)
+    worst = results(GATE, given)["worst total"]
+    assert worst.variables == ("income",)
+    # What chance explains is not hidden either, and a figure beyond its limit does not look equal to it.
+    assert worst.figure.startswith("income: 93 % of its total; sales: 80 %")
+    assert worst.limit == "100 % ± 5 %"
+    close = changed(assessment(), utility__pairs__worst__0__change=0.1004)
+    assert results(GATE, close)["worst pair"].figure.endswith("moved by 0.1004")
     tracked = GATE.metrics(given)
     assert (tracked["utility/total/least"], tracked["utility/total/most"]) == pytest.approx((0.8, 0.94))
 
