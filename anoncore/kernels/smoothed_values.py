@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import expit, log_ndtr, ndtr, ndtri
 
 from anoncore.kernels.groups import distinct_counts
 
@@ -89,7 +89,8 @@ def without_extremes(
         Ascending; the values that are replaced are spread evenly between that mean and the sixth unit's. Of fewer than
         twenty units, a quarter are passed over in place of five, and as many averaged. Those of a heavy tail are spread
         evenly beyond that mean (now of 5 to 40 units, or a fortieth), so that they have the mean there of a lognormal
-        law fitted to twice as many values below: nothing that is replaced enters, but how many there are. Where one
+        and an exponential law, weighted by their likelihoods, which are fitted to twice as many values below: nothing
+        that is replaced enters, but how many there are. Where one
         unit dominates, a tail that passes the second unit's by twice the spread of the next is drawn again, and cut
         where four in a row do.
 
@@ -145,23 +146,37 @@ def _passed_over(outermost: Floats, rng: np.random.Generator | None, most: int) 
 
 
 def _last_expected(ordered: Floats, start: float) -> float:
-    """Return where evenly spaced values from ``start`` must end to have the mean of a lognormal law beyond it.
+    """Return where evenly spaced values from ``start`` must end to have the mean that those below lead to expect.
 
-    The law is fitted to the logarithms of the values below ``start`` by least squares on their normal scores; ``start``
-    itself where there are too few, any value is negative, or the tail is not worth it.
+    ``start`` itself where there are too few or all equal, any value is negative, or the tail is not worth it.
     """
     count, total = int((ordered > start).sum()), len(ordered)
     fitted = ordered[max(total // 2, total - _MODELLED_FROM * count) : total - count]
-    if count < END or len(fitted) < END or ordered[0] < 0 or fitted[0] <= 0:
+    if count < END or len(fitted) < END or ordered[0] < 0 or fitted[0] <= 0 or fitted[0] == fitted[-1]:
         return start
+    added = count * (_mean_beyond(fitted, start, count, total) - start)
+    return start + 2 * added / count if added > _WORTH * np.abs(ordered[:-count]).sum() else start
+
+
+def _mean_beyond(fitted: Floats, start: float, count: int, total: int) -> float:
+    """Return the mean beyond ``start`` of a lognormal and an exponential law, each weighted by its likelihood.
+
+    Both are fitted to the values below ``start``: the one to their logarithms by least squares on normal scores, the
+    other by maximum likelihood. Likelihoods are conditional on values beyond the first, ``count`` of them censored at
+    ``start``. No value decides between the laws by itself, as the better one of two would.
+    """
+    values, share = len(fitted) - 1, count / total
     scores = ndtri((np.arange(total - count - len(fitted), total - count) + 0.5) / total)
-    logs = np.log(fitted)
-    centred = scores - scores.mean()
-    slope = float(centred @ logs / (centred @ centred))
-    share = count / total
-    mean = math.exp(min(logs.mean() - slope * scores.mean() + slope**2 / 2, 700.0)) * ndtr(slope + ndtri(share)) / share
-    added = count * (mean - start)
-    return start + 2 * float(mean - start) if added > _WORTH * np.abs(ordered[:-count]).sum() else start
+    logs, scores_centred = np.log(fitted), scores - scores.mean()
+    slope = float(scores_centred @ logs / (scores_centred @ scores_centred))
+    center = logs.mean() - slope * scores.mean()
+    lognormal = math.exp(min(center + slope**2 / 2, 700.0)) * ndtr(slope + ndtri(share)) / share
+    scale = float((fitted[1:] - fitted[0]).sum() + count * (start - fitted[0])) / values
+    at, edge = (logs - center) / slope, (math.log(start) - center) / slope
+    fits = -(at[1:] ** 2 / 2 + logs[1:]).sum() - values * math.log(slope * math.sqrt(2 * math.pi))
+    fits += count * log_ndtr(-edge) - (values + count) * log_ndtr(-at[0])
+    weight = expit(fits + values * (1 + math.log(scale)))
+    return float(weight * lognormal + (1 - weight) * (start + scale))
 
 
 def _farthest(outermost: Floats) -> float:

@@ -188,6 +188,28 @@ def test_a_heavy_tail_keeps_its_part_of_the_total(sign: int) -> None:
     assert 0.85 < np.median(spread) < 1.15
 
 
+@pytest.mark.parametrize(("large", "at_most"), [(0.0, 1.2), (0.1, 1.17)])
+def test_a_tail_lighter_than_lognormal_is_hardly_overstated(large: float, at_most: float) -> None:
+    """A lognormal law alone made 1.25 of gamma totals, and 1.21 where a tenth of the amounts are large."""
+    kept = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        mixed = np.exp(np.where(rng.random(1000) < large, 5.0, 0.0) + 0.5 * rng.normal(size=1000))
+        amounts = np.sort(mixed if large else rng.gamma(0.1, size=1000))
+        found = smoothed_values(amounts, 40, k=5, rng=rng, limits=(0.0, 1.5 * amounts[-1]))
+        kept.append(found.sum() / amounts.sum())
+    assert 0.97 < np.mean(kept) < at_most
+
+
+@pytest.mark.parametrize("seed", [1, 9])
+def test_no_single_unit_decides_between_the_laws_of_a_tail(seed: int) -> None:
+    """Where the better law was taken, one unit less could double the largest number."""
+    amounts = np.sort(np.random.default_rng(seed).weibull(0.5, size=400))
+    fewer = [np.delete(amounts, at) for at in range(380, 400)]
+    ends = [smoothed_values(one, 20, k=5, limits=(0.0, 1e9)).max() for one in fewer]
+    assert max(ends) < 1.4 * min(ends)
+
+
 def test_a_tail_follows_no_unit_that_dominates_it() -> None:
     """The largest of 500 amounts, ten times or a thousand times the second, changes no released number."""
     rest = np.sort(np.exp(np.random.default_rng(0).normal(size=499)))
