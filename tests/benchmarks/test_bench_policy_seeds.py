@@ -99,7 +99,7 @@ def share(found: list[Found], decision: str) -> float:
 
 
 def masked(file: PlanFile, home: Home, seed: int) -> Found:
-    return told(*judged(file, home, seed)[:2])
+    return told(*judged(file, home, seed))
 
 
 def study(

@@ -191,7 +191,7 @@ def test_any_parquet_is_read_or_refused(folder: Path, data: st.DataObject) -> No
 
 
 # Each is parsed in a process of its own; a thousand of every format: python -m tests.hostile.mutations.
-@settings(quick, max_examples=8)
+@settings(quick, max_examples=4)
 @given(data=st.data())
 def test_any_stata_is_read_or_refused(folder: Path, data: st.DataObject) -> None:
     out = io.BytesIO()
