@@ -1,9 +1,9 @@
-"""Copied parts: released records that hold the levels, or quasi-identifiers, of one person beside values of another."""
+"""Copied parts: released records that hold a part of one person's values beside those of another."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats
 from anoncore.risk._values import ComparedPeople, Flags
+from anoncore.risk.partial_copies import HALF, ScoredHalves
 
 if TYPE_CHECKING:
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -24,6 +25,7 @@ _COPIED = 0.1  # share of the released records that are taken to be copied in pa
 _TRAINED = 3000  # people that trees learn from
 _RECOMBINED = 2  # records put together of two people for each real one
 _ROUNDING = 1e-9  # of a mean score
+_PRIOR = 0.1  # released records copied in a half from a person, added to the expected number
 _CERTAIN = 8.0  # largest log odds that trees are believed
 
 
@@ -49,13 +51,13 @@ class CopiedParts:
 
     Parameters
     ----------
-    parts : the levels, the quasi-identifiers
+    parts : the levels, the quasi-identifiers, a random half of the variables
     n_members, n_nonmembers : statistical units scored; of many a sample
     """
 
     meaning: ClassVar[str] = (
-        "How much more often released records that look put together hold the levels, or quasi-identifiers, of a "
-        "member than of a non-member, in standard errors; 0 is not at all."
+        "How much more often released records that look put together hold the levels, the quasi-identifiers or a "
+        "random half of the values of a member than of a non-member, in standard errors; 0 is not at all."
     )
 
     parts: tuple[CopiedPart, ...]
@@ -122,6 +124,19 @@ def copied_parts(
     return CopiedParts(parts, *people.n_units) if parts else None
 
 
+def with_halves(found: CopiedParts | None, halves: ScoredHalves) -> CopiedParts | None:
+    """Add the test of a random half of the variables: members' mean of log(0.1 + expected number of copied records).
+
+    Highest scores, which `partial_copies` tests, stand out by copies of rare halves; where variables have few levels,
+    evidence is small and about many people, and the mean sees more of it. Where there are fewer than 40 units on a
+    side, nothing is added.
+    """
+    if min(halves.people.n_units) < _LEAST:
+        return found
+    part = _compared(halves.people, HALF, np.log(_PRIOR + halves.scores))
+    return replace(found, parts=(*found.parts, part)) if found else CopiedParts((part,), *halves.people.n_units)
+
+
 def _parts(people: ComparedPeople, quasi_identifiers: Sequence[str]) -> Iterator[tuple[str, Flags]]:
     """Give the parts of two variables at least that leave another one, each once."""
     levels, keys = ~people.numeric, np.isin(people.names, list(quasi_identifiers))
@@ -136,7 +151,11 @@ def _tested(people: ComparedPeople, name: str, part: Flags, rng: np.random.Gener
     asked, rows = np.split(codes.ravel(), [len(known)])
     weight = np.bincount(rows, _weights(known, released, part, rng), minlength=int(codes.max()) + 1)
     share = (np.bincount(asked)[asked] - 0.5) / len(known)
-    scores = np.log(1.0 - _COPIED + _COPIED * weight[asked] / (len(rows) * share))
+    return _compared(people, name, np.log(1.0 - _COPIED + _COPIED * weight[asked] / (len(rows) * share)))
+
+
+def _compared(people: ComparedPeople, name: str, scores: Floats) -> CopiedPart:
+    """Compare the mean score of units of members with that of non-members."""
     sides = people.of_units(scores)
     error = np.sqrt(sum(float(side.var(ddof=1)) / len(side) for side in sides))
     # Where nobody's part is in the release, all scores are equal up to rounding.

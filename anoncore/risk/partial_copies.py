@@ -15,6 +15,8 @@ from anoncore.risk._checks import Floats
 from anoncore.risk._values import ComparedPeople, SortedValues
 from anoncore.risk.scores import SINGLE, AttackFamily, Certainty, NamedAttack
 
+HALF = "a random half"
+
 _HALF = 0.5  # probability that a value is copied, in a record that is copied in part
 _COPIED = 0.02  # share of the released records that are taken to be copied in part
 _PEOPLE = 2000  # scored on each side
@@ -87,11 +89,34 @@ def partial_copies(
     >>> partial_copies(a, c, b, rng=np.random.default_rng(1)).worst.attack.area.auc > 0.7
     True
     """
-    people = ComparedPeople.of(original, released, reference, rng, _PEOPLE)
-    if people is None:
-        return None
-    scores = _scores(_Tree.of(people, rng), len(people))
-    return PartialCopies((NamedAttack("a random half", people.attack(scores, certainty)),), *people.n_units)
+    halves = ScoredHalves.of(original, released, reference, rng)
+    return None if halves is None else halves.attack(certainty)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScoredHalves:
+    """How many released records are expected to hold a random half of each person's values.
+
+    Parameters
+    ----------
+    people : members and non-members
+    scores : (P,) expected numbers
+    """
+
+    people: ComparedPeople
+    scores: Floats
+
+    @classmethod
+    def of(
+        cls, original: Microdata, released: Microdata, reference: Microdata, rng: np.random.Generator
+    ) -> ScoredHalves | None:
+        """Score people; see `partial_copies`."""
+        people = ComparedPeople.of(original, released, reference, rng, _PEOPLE)
+        return None if people is None else cls(people, _scores(_Tree.of(people, rng), len(people)))
+
+    def attack(self, certainty: Certainty) -> PartialCopies:
+        """Attack membership by the scores."""
+        return PartialCopies((NamedAttack(HALF, self.people.attack(self.scores, certainty)),), *self.people.n_units)
 
 
 def _scores(tree: _Tree, people: int) -> Floats:

@@ -19,7 +19,7 @@ from anoncore.risk.boxes import BoxRisk, box_risk
 from anoncore.risk.closeness import Closeness, closeness
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
 from anoncore.risk.comparison import MEASURES, Comparison, ComparisonSettings, compare_matched, compare_measures
-from anoncore.risk.copied_parts import CopiedParts, copied_parts
+from anoncore.risk.copied_parts import CopiedParts, copied_parts, with_halves
 from anoncore.risk.density import Density, density
 from anoncore.risk.disclosure import Disclosure, DisclosureSettings, disclosure_risk
 from anoncore.risk.dominance import Dominance, dominance
@@ -29,7 +29,7 @@ from anoncore.risk.linkability import Linkability, linkability
 from anoncore.risk.linkage import Linkage, LinkageSettings, linkage
 from anoncore.risk.membership import MembershipAttack, matched_quantiles, nearest_distance_attack
 from anoncore.risk.pairs import ClosePairs
-from anoncore.risk.partial_copies import PartialCopies, partial_copies
+from anoncore.risk.partial_copies import PartialCopies, ScoredHalves
 from anoncore.risk.population import Missing
 from anoncore.risk.prediction import PredictionMeasures, sample_queries
 from anoncore.risk.presence import ValuePresence, value_presence
@@ -155,7 +155,7 @@ class RiskReport(Summarised):
     score_coincidence : membership by principal scores; None without a reference sample
     presence, agreement, density, partial_copies : membership by values that stand in the release, by rows that share
         rare values, by densities, and by rows that share a part of all values; None without a reference sample
-    copied_parts : members whose levels or quasi-identifiers stand beside others' values; None without a reference
+    copied_parts : members whose levels, quasi-identifiers or half stand beside others' values; None without a reference
         sample, a part, or enough people
     singling_out, linkability : success beyond that on non-members; None without a reference sample
     linkage, subset_linkage : by all variables and by some of them; None unless released rows are linked to the
@@ -399,15 +399,18 @@ def _attacks(tables: EncodedTables, settings: RiskSettings, rng: np.random.Gener
     data = tables.original, tables.released, tables.reference
     keys, level = _names(tables, "quasi-identifier"), settings.confidence
     many, own = Certainty(level, MEMBERSHIP_ATTACKS), _own(tables) if settings.rows_linked else None
-    return {
+    found: _Attacks = {
         "presence": value_presence(*data, quasi_identifiers=keys, certainty=many, rng=rng),
         "agreement": agreement(*data, quasi_identifiers=keys, own=own, certainty=many, rng=rng),
         "density": density(tables.x, tables.r, tables.y, certainty=replace(many, units=tables.units), rng=rng),
         "singling_out": singling_out(*data, confidence=level, rng=rng),
         "linkability": linkability(*data, confidence=level, rng=rng),
         "copied_parts": copied_parts(*data, quasi_identifiers=keys, rng=rng),
-        "partial_copies": partial_copies(*data, certainty=many, rng=rng),
     }
+    if halves := ScoredHalves.of(*data, rng):
+        found["partial_copies"] = halves.attack(many)
+        found["copied_parts"] = with_halves(found["copied_parts"], halves)
+    return found
 
 
 def _linkage(tables: EncodedTables, rows: Indices, close: Closeness, rng: np.random.Generator) -> Linkage:

@@ -15,8 +15,8 @@ from tasks.policy.rounding import coarse, p_value
 
 NAME = "copied parts"
 MEANING = (
-    "how much more often released records that look put together hold the levels, or quasi-identifiers, of a member "
-    "than of a non-member, in standard errors"
+    "how much more often released records that look put together hold the levels, the quasi-identifiers or a random "
+    "half of the values of a member than of a non-member, in standard errors"
 )
 
 
@@ -53,8 +53,8 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
     """Return the test of each part."""
     found, name = assessment.risk.copied_parts, "Membership by copied parts"
     attacker = (
-        "An attacker who knows a person’s record looks for its levels, or quasi-identifiers, in released records "
-        "whose values do not go together."
+        "An attacker who knows a person’s record looks for its levels, its quasi-identifiers or a half of its values "
+        "in released records whose values do not go together."
     )
     if found is None:
         return () if assessment.risk.membership else (untested(Aim.MEMBERSHIP, name, attacker, NO_NON_MEMBERS, NAME),)
@@ -86,8 +86,9 @@ GATE = Gate(
     name=NAME,
     description="Released records that look put together of two people, as boosted trees see that have learned from "
     "recombined people, are sought for the levels, and for the quasi-identifiers, of members and non-members: the mean "
-    "likelihood ratio of a release of which a tenth is copied in that part is compared. Decides on files of other "
-    "tools: inconclusive where p is below `tail_p`, both parts together.",
+    "likelihood ratio of a release of which a tenth is copied in that part is compared. Likewise the mean log of the "
+    "expected number of released records that hold a random half of a person's values. Decides on files of other "
+    "tools: inconclusive where p is below `tail_p`, all parts together.",
     evaluate=evaluate,
     limits=ChanceLimit,
     individual=True,

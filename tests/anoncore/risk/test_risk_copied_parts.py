@@ -8,6 +8,9 @@ import pytest
 
 from anoncore import Microdata, Schema, Variable
 from anoncore.risk import copied_parts
+from anoncore.risk.copied_parts import with_halves
+from anoncore.risk.partial_copies import ScoredHalves
+from anoncore.risk.scores import Certainty
 
 LEVELS = tuple("abcdef")
 SCHEMA = Schema([Variable(f"level{j}", "nominal", levels=LEVELS) for j in range(3)] + [Variable("x", "continuous")])
@@ -80,3 +83,22 @@ def test_a_release_that_holds_nobodys_part_shows_nothing():
     a, c, b = (Microdata(pd.DataFrame(draw.normal(size=(200, 3)), columns=list("xyz")), schema) for _ in range(3))
     (found,) = parts_of(a, c, b, quasi_identifiers=["x", "y"]).parts
     assert (found.excess, found.p) == (0.0, 0.5)
+
+
+def test_a_half_of_a_few_levels_adds_up_where_highest_scores_show_nothing():
+    schema = Schema([Variable(f"v{j}", "nominal", levels=LEVELS) for j in range(10)])
+    draw = np.random.default_rng(2)
+    a, b, c = (
+        Microdata(pd.DataFrame(draw.choice(list(LEVELS), (400, 10)), columns=schema.names), schema) for _ in "abc"
+    )
+    kept = np.argsort(draw.random((400, 10)), axis=1) < 5
+    halves = Microdata(c.frame.mask(kept & (np.arange(400) < 280)[:, None], a.frame), schema)
+    excess = []
+    for release in (c, halves):
+        scored = ScoredHalves.of(a, release, b, np.random.default_rng(1))
+        part = with_halves(None, scored).parts[0]
+        assert scored.attack(Certainty()).p > 0.01
+        excess.append(part.excess)
+    assert abs(excess[0]) < 2.5 < excess[1]
+    few = ScoredHalves.of(a, c, b.take(np.arange(39)), np.random.default_rng(1))
+    assert with_halves(None, few) is None
