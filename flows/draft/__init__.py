@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from anoncore.microdata.inference import words_of
+from anoncore.microdata.inference.vocabulary import DESIGN_WEIGHT
 from anoncore.profile import NESTED, Guess, find_rules, groups_that_stand_out, profile
 from flows.draft.document import Observed, document, has_heavy_amounts
 from flows.draft.readable import dropped, readable
@@ -101,9 +103,10 @@ def _checked(guess: Guess, frame: pd.DataFrame) -> Guess:
 
 
 def _of_one_weight(guesses: Iterable[Guess]) -> tuple[Guess, ...]:
-    """Leave the role weight to the first column that has it: by one, records stand for the population."""
+    """Leave the role weight to the first column that has it, and is not of the design alone, where there is one."""
     guesses = tuple(guesses)
-    first = next((g for g in guesses if g.variable.role == "weight"), None)
+    weights = [g for g in guesses if g.variable.role == "weight"]
+    first = min(weights, key=lambda g: bool(words_of(g.variable.name) & DESIGN_WEIGHT), default=None)
     return tuple(
         Guess(replace(g.variable, role="other"), f"a weight, too; {visible(first.variable.name)} counts", confirm=False)
         if first is not None and g is not first and g.variable.role == "weight"

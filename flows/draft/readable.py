@@ -23,21 +23,28 @@ def readable(
     """
     read = list(guesses)
     frame = _as_guessed(table, [g.variable for g in read], natural)
-    columns: dict[str, pd.Series] = {}
-    completed: list[Variable] = []
-    for place, guess in enumerate(read):
-        name = guess.variable.name
-        if not guess.variable.is_masked:
-            continue
-        try:
-            one = Microdata(frame[[name]], Schema([guess.variable]))
-        except AnonymizationError:
-            read[place] = dropped(name, UNREADABLE)
-            continue
-        columns[name] = one.frame[name]
-        completed += one.schema.variables
-    whole = Microdata.trusted(pd.DataFrame(columns), Schema(completed)) if completed else None
-    return tuple(read), whole
+    released = [g.variable for g in read if g.variable.is_masked]
+    if not released:
+        return tuple(read), None
+    try:
+        return tuple(read), _microdata(frame, released)
+    except AnonymizationError:
+        unreadable = {v.name for v in released if not _can_be_read(frame, v)}
+    read = [dropped(g.variable.name, UNREADABLE) if g.variable.name in unreadable else g for g in read]
+    rest = [v for v in released if v.name not in unreadable]
+    return tuple(read), _microdata(frame, rest) if rest else None
+
+
+def _microdata(frame: pd.DataFrame, variables: list[Variable]) -> Microdata:
+    return Microdata(frame[[v.name for v in variables]], Schema(variables))
+
+
+def _can_be_read(frame: pd.DataFrame, variable: Variable) -> bool:
+    try:
+        _microdata(frame, [variable])
+    except AnonymizationError:
+        return False
+    return True
 
 
 def _as_guessed(table: Table, variables: list[Variable], natural: pd.DataFrame) -> pd.DataFrame:

@@ -96,3 +96,10 @@ def test_one_unit_with_many_records_sets_no_limit():
     assert (
         found(pd.DataFrame({"age": np.r_[18:90, 18:90, 18:90, 18:90, 18:90].astype(float)}), BoundEdit)[0].upper == 89
     )
+
+
+def test_numbers_of_industries_are_codes():
+    codes = np.random.default_rng(8).choice([1011, 1520, 2834, 3571, 4911, 5812, 6021, 7372], 400)
+    frame = pd.DataFrame({"sic": codes, "sales": np.random.default_rng(9).lognormal(8, 1, 400).round()})
+    kinds = {g.variable.name: g.variable.kind for g in profile(frame, rng=np.random.default_rng(0)).guesses}
+    assert kinds == {"sic": "nominal", "sales": "continuous"}

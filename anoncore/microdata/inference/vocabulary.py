@@ -51,6 +51,8 @@ WEIGHT = _words(
     "designweight sampleweight samplingweight surveyweight finalweight personweight householdweight popweight "
     "calibrationweight grossingfactor expansionfactor statweight"
 )
+# Of a sample before it is adjusted: where there is another weight, that one stands for the population.
+DESIGN_WEIGHT = _words("dweight designweight samplingweight")
 # Body weights are called so as well; their values decide.
 PERHAPS_WEIGHT = _words("weight weights wt wts w wght pond ponderation factor fexp expansion ipw")
 WEIGHS_A_SAMPLE = _words("sampling sample survey household hh person design base final replicate population jackknife")
@@ -92,7 +94,8 @@ UNORDERED = AREA | _words(
     "citizenship occupation occ job profession industry sector religion language type kind category code birthplace "
     "party reason cause group arm site center centre hospital zip zipcode postcode postal plz method source status "
     "relationship relation relat rel relhead civil hhcivil walls wall roof floor water fuel toilet lighting material "
-    "heating housing tenure mode nation ethn firm company brand precinct"
+    "heating housing tenure mode nation ethn firm company brand precinct sic naics isic nace noga ateco anzsic ssic "
+    "isco anzsco cbsa icd"
 )
 # What groups of records are numbered by, alone or with one of the words after it.
 GROUPS = _words(
