@@ -270,6 +270,10 @@ def measure_risk(
 
     Notes
     -----
+    Released probabilities of levels (`released: probabilities`) are seen by measures of distance alone, which encode
+    levels likewise. All that compares variables by name passes over them: values, agreement, copies, singling out,
+    linkability, k-anonymity, inference.
+
     Claim: none. Source: that of each measure, and docs/explanation/risk.md.
 
     Examples
