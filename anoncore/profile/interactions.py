@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
+from anoncore.edits.kinds import LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.product import ProductEdit
 from anoncore.microdata.inference import MIN_RECORDS
@@ -14,6 +16,7 @@ from anoncore.profile.dependents import UNLIKE
 from anoncore.profile.findings import Finding
 from anoncore.profile.lookups import FEWEST
 from anoncore.profile.marks import Marks
+from anoncore.profile.shifted_sums import HOLDS
 from anoncore.profile.support import arrangements, needed
 from anoncore.profile.tables import SPIKE, Table
 
@@ -53,6 +56,29 @@ def indicated(table: Table, computed: Collection[str]) -> list[Finding]:
                 found[name] = Finding(edit)
                 break
     return list(found.values())
+
+
+def switched_constant(finding: Finding, table: Table) -> Finding:
+    """Return a sum that holds within a unit with an indicator as a further term, where that makes it exact.
+
+    As experience that is age less schooling and 5 in one survey, and 6 in another. Other findings stay as they are.
+    """
+    edit = finding.edit
+    if not isinstance(edit, LinearEdit) or not finding.active or edit.tolerance != 1.0 or edit.when:
+        return finding
+    gap = np.sum([c * table.numeric[n] for n, c in edit.terms.items()], axis=0)
+    known = ~np.isnan(gap)
+    for name, levels in table.levels.items():
+        code = table.codes[name]
+        if levels != INDICATOR or (code[known] < 0).any():
+            continue
+        low, high = (float(np.median(gap[known & (code == q)])) if (known & (code == q)).any() else 0.0 for q in (0, 1))
+        broken = int((gap[known] != np.where(code[known] == 1, high, low)).sum())
+        if low != high and broken <= (1 - HOLDS) * known.sum():
+            terms = {name: low - high} | dict(edit.terms)
+            why = f"in all but {broken} of {known.sum()} records" if broken else ""
+            return Finding(replace(edit, terms=terms, constant=low, tolerance=None), why, broken=broken)
+    return finding
 
 
 def _equal(one: np.ndarray, other: np.ndarray) -> bool:

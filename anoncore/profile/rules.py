@@ -16,7 +16,7 @@ from anoncore.microdata import Microdata
 from anoncore.microdata.inference import MIN_RECORDS
 from anoncore.profile.exclusions import exclusive_levels, level_ranges
 from anoncore.profile.findings import MIN_ROWS, Finding
-from anoncore.profile.interactions import indicated, joint_lookups
+from anoncore.profile.interactions import indicated, joint_lookups, switched_constant
 from anoncore.profile.limits import bounds
 from anoncore.profile.lookups import Dependency, lookups
 from anoncore.profile.marks import Marks
@@ -56,7 +56,7 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
     ['older follows from age', 'limits of age']
     """
     table = Table(data)
-    sums = [f for f in sums if all(n in table.numeric for n in f.edit.variables)]
+    sums = [switched_constant(f, table) for f in sums if all(n in table.numeric for n in f.edit.variables)]
     summed = {str(f.edit.dependent) for f in sums if f.active and isinstance(f.edit, LinearEdit)}
     multiplied = indicated(table, summed)
     switched = {str(getattr(f.edit, "dependent", None)) for f in multiplied}

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anoncore.edits.kinds import BoundEdit
+from anoncore.edits.kinds import BoundEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.product import ProductEdit
 from anoncore.microdata import Microdata, Schema
@@ -13,9 +13,10 @@ from anoncore.profile.limits import sensible_limits
 
 
 def found(frame, kind):
-    variables = [g.variable for g in profile(frame, rng=np.random.default_rng(0)).guesses if g.variable.is_masked]
+    profiled = profile(frame, rng=np.random.default_rng(0))
+    variables = [g.variable for g in profiled.guesses if g.variable.is_masked]
     data = Microdata(frame[[v.name for v in variables]], Schema(variables))
-    return [f.edit for f in find_rules(data) if f.active and isinstance(f.edit, kind)]
+    return [f.edit for f in find_rules(data, profiled.sums) if f.active and isinstance(f.edit, kind)]
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +104,16 @@ def test_numbers_of_industries_are_codes():
     frame = pd.DataFrame({"sic": codes, "sales": np.random.default_rng(9).lognormal(8, 1, 400).round()})
     kinds = {g.variable.name: g.variable.kind for g in profile(frame, rng=np.random.default_rng(0)).guesses}
     assert kinds == {"sic": "nominal", "sales": "continuous"}
+
+
+def test_a_constant_that_an_indicator_switches_is_a_term_of_the_sum():
+    draw = np.random.default_rng(10)
+    n = 600
+    frame = pd.DataFrame({"later": draw.integers(0, 2, n), "schooling": draw.integers(6, 19, n)})
+    frame["exper"] = draw.integers(0, 40, n)
+    frame["age"] = frame.exper + frame.schooling + 5 + frame.later
+    sums = [e for e in found(frame, LinearEdit) if e.relation == "=="]
+    assert [(set(e.terms), e.tolerance, e.holds(frame).all()) for e in sums] == [(set(frame), None, True)]
+    # By chance no indicator tells the two constants apart.
+    frame["later"] = draw.permutation(frame.later)
+    assert [(e.tolerance, "later" in e.terms) for e in found(frame, LinearEdit) if e.relation == "=="] == [(1.0, False)]
