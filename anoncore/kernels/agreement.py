@@ -80,7 +80,9 @@ def log_mean_evidence(
 
     def piece(number: int) -> None:
         part = slice(cuts[number], cuts[number + 1])
-        evidence(lower[part], upper[part], weights[part], columns, rows, mean[part], inside[part])
+        # Contiguous, whatever they are cut of: for another layout the kernel would be compiled once more.
+        asked = (np.ascontiguousarray(one[part]) for one in (lower, upper, weights))
+        evidence(*asked, columns, rows, mean[part], inside[part])
 
     for _ in in_threads(piece, range(_PIECES)):
         pass
