@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.signal import convolve
+from scipy.signal import fftconvolve
 from scipy.stats import binom
 
 from anoncore.errors import AnonymizationError
@@ -21,7 +21,7 @@ SHARE = 1.0 / 3.0
 OF_PEOPLE, FEWEST = 0.01, 20
 # A close pair is unusual while people make at most this many with each other, as a share of all people.
 CROWDED = 0.005
-# Draws at a time, up to which sums of products take less time than Fourier transforms.
+# Draws between two lengths, up to which one after the other is added.
 FEW_DRAWS = 64
 
 
@@ -324,8 +324,12 @@ def beginning_p(least: float, lengths: Indices, share: float) -> float:
     reached, before = 0.0, 0
     for length in lengths.tolist():
         drawn = length - before
-        added = binom.pmf(np.arange(drawn + 1), drawn, share)
-        chance = np.maximum(0.0, convolve(chance, added, method="direct" if drawn <= FEW_DRAWS else "fft"))
+        if drawn > FEW_DRAWS:
+            added = binom.pmf(np.arange(drawn + 1), drawn, share)
+            chance = np.maximum(0.0, fftconvolve(chance, added))
+        else:
+            for _ in range(drawn):
+                chance = np.convolve(chance, [1.0 - share, share])
         before = length
         striking = binom.sf(np.arange(length + 1) - 1, length, share) <= least
         reached += float(chance[striking].sum())
