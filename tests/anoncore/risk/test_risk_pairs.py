@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from anoncore.errors import AnonymizationError
 from anoncore.risk import ClosePairs, Neighbours, close_pairs, closeness
-from anoncore.risk.pairs import striking_beginning
+from anoncore.risk.pairs import beginning_p, striking_beginning
 
 ONES, NOBODY = np.ones(100), np.full(100, -1)
 APART = 10.0 * np.arange(100.0)[:, None]
@@ -227,3 +227,15 @@ def test_bad_arguments():
 
 def test_the_parts_are_told():
     assert close_pairs(FAR, FAR) == ClosePairs(n=0, n_released=0, n_people=200, n_among=0, n_cross=0, tau=0.1, p=1.0)
+
+
+def test_many_draws_between_two_lengths_are_added_as_one_by_one():
+    least, share, lengths = 0.02, 0.4, (10, 300)
+    chance, reached = np.ones(1), 0.0
+    for t in range(1, lengths[-1] + 1):
+        chance = np.convolve(chance, [1 - share, share])
+        if t in lengths:
+            striking = binom.sf(np.arange(t + 1) - 1, t, share) <= least
+            reached += chance[striking].sum()
+            chance[striking] = 0.0
+    assert beginning_p(least, np.array(lengths), share) == pytest.approx(reached, abs=1e-13)
