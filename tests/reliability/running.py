@@ -234,10 +234,10 @@ def workspaces(home: Home) -> list[Path]:
 
 
 def time_passes(home: Home) -> None:
-    """Make whatever is half-written two minutes old, as if the next run came later."""
+    """Make whatever is half-written, or a workspace being opened, two minutes old, as if the next run came later."""
+    before = time.time() - 120
     for path in home.path.rglob(".*"):
-        if path.is_file():
-            before = time.time() - 120
+        if not path.is_symlink():
             os.utime(path, (before, before))
 
 
