@@ -41,6 +41,10 @@ NEVER = 8.0
 # A linear model carries scores, and a tree what is left, if it leaves less than this share of what leaves leave.
 _CARRIES = 0.75
 _REGULAR, _MISSING = 0, 1
+# Axes along which the classes of a target differ, and parts of the units of which each is placed by the others.
+_CLASS_AXES, _FOLDS = 3, 5
+# The axes' ridge per predictor; with a quarter of it, members of small tables are recognised a little better.
+_CLASS_PENALTY = 4.0
 _BLOCK = 1 << 16  # records turned into double precision at a time
 
 
@@ -419,7 +423,14 @@ class Drawing:
         return number
 
     def _donors(self, target: Integers, rows: Integers) -> Callable[[Integers, bool], Integers]:
+        """Return what draws for records a source record of their leaf, or of all, whose level or state they take.
+
+        Many weak linear relations make few splits each: axes along which the classes differ carry them together.
+        """
         source, table = self._predictors(target, rows)
+        if source.shape[1] > 1 and len(np.unique(target)) > 1:
+            axes = _class_axes(source, table, target, self._weights(rows), self._units[rows])
+            source, table = (np.column_stack([one, own]) for one, own in zip((source, table), axes, strict=True))
         tree = self._grow(source, target, rows)
         leaf = tree.leaf_of(table)
 
@@ -509,24 +520,67 @@ def _beside(table: Singles, column: Floats) -> Singles:
     return np.column_stack([table, column.astype(np.float32)])
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class _Moments:
+    """Weighted sums of squares and products of predictors (p) and targets (q), about ``centre`` and ``level``."""
+
+    products: Floats
+    with_targets: Floats
+
+    @classmethod
+    def of(cls, predictors: Singles, targets: Floats, weights: Floats, centre: Floats, level: Floats) -> _Moments:
+        """Sum in double precision, by blocks."""
+        products = np.zeros((predictors.shape[1],) * 2)
+        with_targets = np.zeros((predictors.shape[1], *targets.shape[1:]))
+        for start in range(0, len(targets), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            x = predictors[rows] - centre
+            weighted = x.T * weights[rows]
+            products += weighted @ x
+            with_targets += weighted @ (targets[rows] - level)
+        return cls(products, with_targets)
+
+    def slopes(self, penalty: float) -> Floats:
+        """Return (p, q) the coefficients of ridge regression."""
+        return np.asarray(np.linalg.solve(self.products + penalty * np.eye(len(self.products)), self.with_targets))
+
+
 def _ridge(predictors: Singles, target: Floats, weights: Floats | None, penalty: float) -> Callable[[Singles], Floats]:
-    """Return what predicts ``target`` (N,) by ridge regression on predictors (N, p), in double precision by blocks."""
+    """Return what predicts ``target`` (N,) by ridge regression on predictors (N, p)."""
     w = np.ones(len(target)) if weights is None else weights
     centre = (w @ predictors) / w.sum()
-    level = float(w @ target / w.sum())
-    blocks = [slice(start, start + _BLOCK) for start in range(0, len(target), _BLOCK)]
-    products, moments = np.zeros((predictors.shape[1],) * 2), np.zeros(predictors.shape[1])
-    for rows in blocks:
-        x = predictors[rows] - centre
-        weighted = x.T * w[rows]
-        products += weighted @ x
-        moments += weighted @ (target[rows] - level)
-    slopes = np.linalg.solve(products + penalty * np.eye(len(moments)), moments)
+    slopes = _Moments.of(predictors, target, w, centre, np.asarray(w @ target / w.sum())).slopes(penalty)
+    return lambda table: _times(table, centre, slopes)
 
-    def predicted(table: Singles) -> Floats:
-        return np.concatenate([(table[at : at + _BLOCK] - centre) @ slopes for at in range(0, len(table), _BLOCK)])
 
-    return predicted
+def _times(table: Singles, centre: Floats, slopes: Floats) -> Floats:
+    return np.concatenate([(table[at : at + _BLOCK] - centre) @ slopes for at in range(0, len(table), _BLOCK)])
+
+
+def _class_axes(
+    source: Singles, table: Singles, target: Integers, weights: Floats | None, units: Integers
+) -> tuple[Singles, Singles]:
+    """Return (N, a) and (M, a), a at most 3: places on the axes along which the classes of ``target`` (N,) differ most.
+
+    Source: discriminant analysis by optimal scoring (Hastie, Tibshirani and Buja 1994), with a ridge. Departure: each
+    fifth of the statistical ``units`` is placed by the others, so that no record has a part in its own place.
+    """
+    classes = np.unique(target, return_inverse=True)[1]
+    w = np.ones(len(target)) if weights is None else weights
+    share = np.bincount(classes, weights=w) / w.sum()
+    coded = (classes[:, None] == np.arange(len(share))) / np.sqrt(share)
+    centre, level = (w @ source) / w.sum(), np.sqrt(share)
+    fold = (units % _FOLDS).astype(np.intp)
+    parts = [_Moments.of(source[fold == f], coded[fold == f], w[fold == f], centre, level) for f in range(_FOLDS)]
+    penalty = _CLASS_PENALTY * source.shape[1]
+    whole = _Moments(np.sum([p.products for p in parts], axis=0), np.sum([p.with_targets for p in parts], axis=0))
+    slopes = whole.slopes(penalty)
+    axes = np.linalg.eigh(slopes.T @ whole.products @ slopes)[1][:, ::-1][:, : min(_CLASS_AXES, len(share) - 1)]
+    places = np.empty((len(source), axes.shape[1]), dtype=np.float32)
+    for f, part in enumerate(parts):
+        others = _Moments(whole.products - part.products, whole.with_targets - part.with_targets)
+        places[fold == f] = _times(source[fold == f], centre, others.slopes(penalty) @ axes)
+    return places, _times(table, centre, slopes @ axes).astype(np.float32)
 
 
 def _orders(name: str, edits: EditSet) -> Iterator[tuple[str, float]]:
