@@ -90,9 +90,8 @@ def without_extremes(
         twenty units, a quarter are passed over in place of five, and as many averaged. Those of a heavy tail are spread
         evenly beyond that mean (now of 5 to 40 units, or a fortieth), so that they have the mean there of a lognormal
         and an exponential law, weighted by their likelihoods, which are fitted to twice as many values below: nothing
-        that is replaced enters, but how many there are. Where one
-        unit dominates, a tail that passes the second unit's by twice the spread of the next is drawn again, and cut
-        where four in a row do.
+        that is replaced enters, but how many there are. Where one unit dominates, a tail that passes the second unit's
+        by twice the spread of the next is drawn again, and cut where four in a row do.
 
     Notes
     -----

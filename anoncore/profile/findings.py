@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from anoncore.edits.model import Edit
@@ -17,3 +18,14 @@ class Finding:
     reason: str = ""
     active: bool = True
     broken: int = 0
+
+
+def sources(names: Iterable[str], parts_of: Mapping[str, Iterable[str]]) -> set[str]:
+    """Return ``names`` and all variables that they are computed from, at any remove."""
+    waiting, seen = list(names), set()
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += parts_of.get(name, ())
+    return seen

@@ -13,7 +13,7 @@ from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.product import ProductEdit
 from anoncore.microdata.inference import MIN_RECORDS
 from anoncore.profile.dependents import UNLIKE
-from anoncore.profile.findings import Finding
+from anoncore.profile.findings import Finding, sources
 from anoncore.profile.lookups import FEWEST
 from anoncore.profile.marks import Marks
 from anoncore.profile.shifted_sums import HOLDS
@@ -114,16 +114,17 @@ def joint_lookups(table: Table, marks: Marks, determinants: dict[str, str], take
     two alone leaves it open in so many records that the other one would not determine it by chance.
     """
     found: dict[str, tuple[str, str]] = {}
+    parts_of: dict[str, tuple[str, ...]] = {n: (by,) for n, by in determinants.items()}
     names = list(table.levels)
     limit = needed(len(names) ** 2 * MOST_CANDIDATES) / table.weight
     for name in names:
         if name in taken or name in determinants or (table.codes[name] >= 0).sum() < 5 * MIN_RECORDS:
             continue
-        free = [n for n in _fixing(table, marks, name) if not _follows(n, name, determinants, found)]
+        free = [n for n in _fixing(table, marks, name) if name not in sources([n], parts_of)]
         free.sort(key=lambda n: n in taken or n in determinants)
         for pair in combinations(free[:MOST_CANDIDATES], 2):
             if _determine(table, name, pair, limit):
-                found[name] = pair
+                found[name] = parts_of[name] = pair
                 break
     return [
         Finding(LookupEdit(name=f"{name} follows from {one} and {other}", dependent=name, of=(one, other)))
@@ -139,19 +140,6 @@ def _fixing(table: Table, marks: Marks, name: str) -> Iterator[str]:
             held = (marks.counts[marks.levels[table.position[other]], own] > 0).sum(axis=1)
             if (held == 1).any() and (held > 1).any():
                 yield other
-
-
-def _follows(name: str, source: str, determinants: dict[str, str], found: dict[str, tuple[str, str]]) -> bool:
-    """Whether ``name`` follows from ``source``, at any remove."""
-    waiting, seen = [name], set()
-    while waiting:
-        at = waiting.pop()
-        if at == source:
-            return True
-        if at not in seen:
-            seen.add(at)
-            waiting += [*found.get(at, ()), *([determinants[at]] if at in determinants else [])]
-    return False
 
 
 def _determine(table: Table, name: str, pair: tuple[str, str], limit: float) -> bool:

@@ -30,11 +30,10 @@ class Dependency:
 def lookups(table: Table, computed: Collection[str], determined: Collection[str] = ()) -> list[Dependency]:
     """Find for each variable the coarsest other one that determines it; the result has no cycles.
 
-    Of variables that determine each other the one that holds few numbers, or else the first one with levels,
-    determines the others. Variables in ``computed`` take no part, but that numbers may be functions of them, and those
-    in ``determined`` follow from no other one; others may follow from them, also those that determine them as well
-    (products and their factors). Where a
-    determinant is missing, so is its dependent.
+    Of variables that determine each other the one that holds few numbers, or else the first one with levels, determines
+    the others. Variables in ``computed`` take no part, but that numbers may be functions of them, and those in
+    ``determined`` follow from no other one; others may follow from them, also those that determine them as well
+    (products and their factors). Where a determinant is missing, so is its dependent.
     A number that is a function of another one follows from it, however many there are.
     """
     names = [n for n in table.values if n not in table.weights and len(np.unique(table.values[n])) > 1]

@@ -11,11 +11,12 @@ import numpy as np
 
 from anoncore.edits.kinds import LinearEdit
 from anoncore.edits.lookup import LookupEdit
+from anoncore.edits.product import ProductEdit
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata
 from anoncore.microdata.inference import MIN_RECORDS
 from anoncore.profile.exclusions import exclusive_levels, level_ranges
-from anoncore.profile.findings import MIN_ROWS, Finding
+from anoncore.profile.findings import MIN_ROWS, Finding, sources
 from anoncore.profile.interactions import indicated, joint_lookups, switched_constant
 from anoncore.profile.limits import bounds
 from anoncore.profile.lookups import Dependency, lookups
@@ -68,11 +69,11 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
         lookup_rules = lookups(table, (summed - rounded) | switched, determined)
         sums = [_not_computed(f, {d.dependent for d in lookup_rules}) for f in sums]
         summed -= {d.dependent for d in lookup_rules}
-    looked_up = {d.dependent for d in lookup_rules}
     marks = Marks(table)
     jointly = joint_lookups(table, marks, {d.dependent: d.determinant for d in lookup_rules}, summed)
-    derived = [*multiplied, *(Finding(_lookup(d)) for d in lookup_rules), *jointly]
-    computed = summed | {str(f.edit.variables[-1]) for f in [*multiplied, *jointly] if f.active} | looked_up
+    derived = _without_circles(sums, [*multiplied, *(Finding(_lookup(d)) for d in lookup_rules), *jointly])
+    looked_up = {f.edit.dependent for f in derived if f.active and isinstance(f.edit, LookupEdit)}
+    computed = summed | looked_up | {f.edit.dependent for f in derived if f.active and isinstance(f.edit, ProductEdit)}
     # What follows from a variable whose levels or numbers are compared themselves says nothing that is new.
     seen = {*table.numbers(), *table.levels}
     barred = computed - {d.dependent for d in lookup_rules if d.determinant not in seen}
@@ -109,6 +110,27 @@ def _not_computed(finding: Finding, looked_up: Collection[str]) -> Finding:
     if not isinstance(edit, LinearEdit) or edit.dependent not in looked_up:
         return finding
     return replace(finding, edit=replace(edit, dependent=None))
+
+
+def _without_circles(sums: Iterable[Finding], derived: Iterable[Finding]) -> list[Finding]:
+    """Return what was found beside sums; inactive where its dependent has a part in one of its own parts.
+
+    As a part of a total that is the total times an indicator: the total is computed from it.
+    """
+    parts_of: dict[str, tuple[str, ...]] = {}
+    for finding in sums:
+        if finding.active and isinstance(finding.edit, LinearEdit) and finding.edit.dependent:
+            parts_of[finding.edit.dependent] = finding.edit.parts
+    kept = []
+    for finding in derived:
+        edit = finding.edit
+        if finding.active and isinstance(edit, ProductEdit | LookupEdit):
+            if edit.dependent in sources(edit.parts, parts_of):
+                finding = replace(finding, active=False, reason="a part of it is computed from its dependent")
+            else:
+                parts_of[edit.dependent] = edit.parts
+        kept.append(finding)
+    return kept
 
 
 def _checked(finding: Finding, data: Microdata) -> Finding:

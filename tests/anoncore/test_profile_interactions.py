@@ -6,6 +6,7 @@ import pytest
 
 from anoncore.edits.kinds import BoundEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
+from anoncore.edits.model import EditSet
 from anoncore.edits.product import ProductEdit
 from anoncore.microdata import Microdata, Schema
 from anoncore.profile import find_rules, profile
@@ -54,6 +55,18 @@ def test_neither_where_one_record_differs(interacted):
     frame.loc[frame.index[frame.after_woman.eq(0)][0], "after_woman"] = 1
     assert not found(frame, ProductEdit)
     assert not [e for e in found(frame, LookupEdit) if e.dependent in ("after_woman", "after_schooling", "pay_woman")]
+
+
+@pytest.mark.parametrize("rest", ["of others", "bonus"])
+def test_nothing_is_computed_from_what_it_has_a_part_in(rest):
+    """A part of a total may be the total times an indicator, or follow from the total."""
+    draw = np.random.default_rng(1)
+    works, pay = draw.integers(0, 2, 900), draw.lognormal(3, 1, 900).round(2)
+    frame = pd.DataFrame({"works": works, "paid": pay * works})
+    frame[rest] = (0.1 * frame.paid).round(2) if rest == "bonus" else pay - frame.paid
+    frame["total"] = (frame.paid + frame[rest]).round(2)
+    edits = found(frame, LinearEdit | ProductEdit | LookupEdit)
+    assert "total" in {e.dependent for e in EditSet(edits).dependents}
 
 
 def test_nothing_jointly_among_independent_indicators():
