@@ -16,6 +16,7 @@ from anoncore.edits.model import Edit, EditSet
 from anoncore.edits.product import ProductEdit
 from anoncore.kernels.donor_tree import DonorTree, LeafRule, Singles, leaf_lines, level_scores, target_groups
 from anoncore.kernels.ranks import normal_scores
+from anoncore.kernels.ridge import class_axes, may_have_axes, ridge
 from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values, without_extremes
 from anoncore.microdata import Microdata, Schema, Variable, outer_limits, round_to
 
@@ -41,11 +42,6 @@ NEVER = 8.0
 # A linear model carries scores, and a tree what is left, if it leaves less than this share of what leaves leave.
 _CARRIES = 0.75
 _REGULAR, _MISSING = 0, 1
-# Axes along which the classes of a target differ, and parts of the units of which each is placed by the others.
-_CLASS_AXES, _FOLDS = 3, 5
-# The axes' ridge per predictor; with a quarter of it, members of small tables are recognised a little better.
-_CLASS_PENALTY = 4.0
-_BLOCK = 1 << 16  # records turned into double precision at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -399,7 +395,7 @@ class Drawing:
         carried, expected = np.zeros(len(rows)), np.zeros(len(self.frame))
         fitted, predicted = carried, expected
         if source.shape[1]:
-            model = _ridge(source, scores, self._weights(rows), 1.0 + 0.1 * source.shape[1])
+            model = ridge(source, scores, self._weights(rows), 1.0 + 0.1 * source.shape[1])
             fitted, predicted = model(source), model(table)
             source, table = (_beside(one, own) for one, own in ((source, fitted), (table, predicted)))
         tree = self._grow(source, scores, rows)
@@ -428,8 +424,8 @@ class Drawing:
         Many weak linear relations make few splits each: axes along which the classes differ carry them together.
         """
         source, table = self._predictors(target, rows)
-        if source.shape[1] > 1 and len(np.unique(target)) > 1:
-            axes = _class_axes(source, table, target, self._weights(rows), self._units[rows])
+        if may_have_axes(source, target, self._units[rows]):
+            axes = class_axes(source, table, target, self._weights(rows), self._units[rows])
             source, table = (np.column_stack([one, own]) for one, own in zip((source, table), axes, strict=True))
         tree = self._grow(source, target, rows)
         leaf = tree.leaf_of(table)
@@ -518,69 +514,6 @@ def _read_between(ordered: Floats, places: Floats) -> Floats:
 
 def _beside(table: Singles, column: Floats) -> Singles:
     return np.column_stack([table, column.astype(np.float32)])
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _Moments:
-    """Weighted sums of squares and products of predictors (p) and targets (q), about ``centre`` and ``level``."""
-
-    products: Floats
-    with_targets: Floats
-
-    @classmethod
-    def of(cls, predictors: Singles, targets: Floats, weights: Floats, centre: Floats, level: Floats) -> _Moments:
-        """Sum in double precision, by blocks."""
-        products = np.zeros((predictors.shape[1],) * 2)
-        with_targets = np.zeros((predictors.shape[1], *targets.shape[1:]))
-        for start in range(0, len(targets), _BLOCK):
-            rows = slice(start, start + _BLOCK)
-            x = predictors[rows] - centre
-            weighted = x.T * weights[rows]
-            products += weighted @ x
-            with_targets += weighted @ (targets[rows] - level)
-        return cls(products, with_targets)
-
-    def slopes(self, penalty: float) -> Floats:
-        """Return (p, q) the coefficients of ridge regression."""
-        return np.asarray(np.linalg.solve(self.products + penalty * np.eye(len(self.products)), self.with_targets))
-
-
-def _ridge(predictors: Singles, target: Floats, weights: Floats | None, penalty: float) -> Callable[[Singles], Floats]:
-    """Return what predicts ``target`` (N,) by ridge regression on predictors (N, p)."""
-    w = np.ones(len(target)) if weights is None else weights
-    centre = (w @ predictors) / w.sum()
-    slopes = _Moments.of(predictors, target, w, centre, np.asarray(w @ target / w.sum())).slopes(penalty)
-    return lambda table: _times(table, centre, slopes)
-
-
-def _times(table: Singles, centre: Floats, slopes: Floats) -> Floats:
-    return np.concatenate([(table[at : at + _BLOCK] - centre) @ slopes for at in range(0, len(table), _BLOCK)])
-
-
-def _class_axes(
-    source: Singles, table: Singles, target: Integers, weights: Floats | None, units: Integers
-) -> tuple[Singles, Singles]:
-    """Return (N, a) and (M, a), a at most 3: places on the axes along which the classes of ``target`` (N,) differ most.
-
-    Source: discriminant analysis by optimal scoring (Hastie, Tibshirani and Buja 1994), with a ridge. Departure: each
-    fifth of the statistical ``units`` is placed by the others, so that no record has a part in its own place.
-    """
-    classes = np.unique(target, return_inverse=True)[1]
-    w = np.ones(len(target)) if weights is None else weights
-    share = np.bincount(classes, weights=w) / w.sum()
-    coded = (classes[:, None] == np.arange(len(share))) / np.sqrt(share)
-    centre, level = (w @ source) / w.sum(), np.sqrt(share)
-    fold = (units % _FOLDS).astype(np.intp)
-    parts = [_Moments.of(source[fold == f], coded[fold == f], w[fold == f], centre, level) for f in range(_FOLDS)]
-    penalty = _CLASS_PENALTY * source.shape[1]
-    whole = _Moments(np.sum([p.products for p in parts], axis=0), np.sum([p.with_targets for p in parts], axis=0))
-    slopes = whole.slopes(penalty)
-    axes = np.linalg.eigh(slopes.T @ whole.products @ slopes)[1][:, ::-1][:, : min(_CLASS_AXES, len(share) - 1)]
-    places = np.empty((len(source), axes.shape[1]), dtype=np.float32)
-    for f, part in enumerate(parts):
-        others = _Moments(whole.products - part.products, whole.with_targets - part.with_targets)
-        places[fold == f] = _times(source[fold == f], centre, others.slopes(penalty) @ axes)
-    return places, _times(table, centre, slopes @ axes).astype(np.float32)
 
 
 def _orders(name: str, edits: EditSet) -> Iterator[tuple[str, float]]:

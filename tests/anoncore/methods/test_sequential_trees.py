@@ -6,7 +6,6 @@ import pytest
 
 import anoncore
 from anoncore import AnonymizationError, EditSet, Microdata, Schema, Variable
-from anoncore.drawing import _class_axes
 from anoncore.edits.kinds import LinearEdit
 from anoncore.edits.serialization import from_dict
 from anoncore.methods import SequentialTrees
@@ -227,16 +226,3 @@ def test_levels_keep_many_weak_relations_together():
     kept = between(released) / between(frame)
     assert kept.min() > 0.8  # 0.4 without axes that carry them together
     assert kept.max() < 1.2
-
-
-def test_no_record_has_a_part_in_its_own_place_on_the_axes_of_levels():
-    draw = np.random.default_rng(4)
-    noise, levels = draw.normal(size=(600, 120)).astype(np.float32), draw.integers(2, size=600)
-    units = np.arange(600)
-
-    def told(places):
-        return abs(np.corrcoef(places[:, 0], levels)[0, 1])
-
-    places, in_sample = _class_axes(noise, noise, levels, None, units)
-    assert told(in_sample) > 0.3
-    assert told(places) < 0.1
