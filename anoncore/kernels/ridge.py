@@ -15,7 +15,7 @@ Singles = NDArray[np.float32]
 _BLOCK = 1 << 16  # records turned into double precision at a time
 _AXES, _FOLDS = 3, 5
 _MOST_CLASSES = 64
-# Each slope adapts to the records a little: with fewer units, members of NHEFS and Adult were recognised better.
+# Each slope adapts to the records a little: in tables of 200 to 500 units members were recognised better.
 _UNITS_PER_PREDICTOR = 200
 _PENALTY = 4.0  # per predictor
 _PLACE = 2.0**-20  # places on axes are rounded to it: rounding errors would order what is equal

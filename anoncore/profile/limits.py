@@ -44,8 +44,9 @@ def sensible_limits(values: np.ndarray, units: np.ndarray | None, precision: flo
     """Return limits of numbers (N,): the extreme where five units hold it, else a round number beyond.
 
     That number is as far beyond the fifth unit from the end as the tail from there to the 25th, three times, rounded
-    outward to a tenth of the range, or the next 1, 2 or 5 × 10ᵉ beyond the fifth unit where that is nearer; so it
-    follows from what many units hold. Where the extreme lies beyond both it is the next 1, 2 or 5 × 10ᵉ beyond that.
+    outward to a tenth of the range, or the next 1, 2 or 5 × 10ᵉ beyond the fifth unit where that is nearer. Where the
+    extreme lies beyond both it is the next 1, 2 or 5 × 10ᵉ beyond that. So a limit tells of the single largest unit
+    whether it lies within what the others suggest, and else its order of magnitude.
 
     Parameters
     ----------
