@@ -93,11 +93,10 @@ def _total(utility: Utility, limits: UtilityLimits) -> GateResult | None:
     )
     limit = limits.share(total.error, len(totals))
     largest, moved = max(totals, key=lambda one: abs(one[0].released - 1))
-    digits = _digits(100 * abs(total.released - 1), 100 * limit, 0)
     beside = "" if moved == name else f"; {moved}: {_share(largest.released, 0)}, which chance explains more of"
     texts = (
-        f"{name}: {_share(total.released, digits)} of its total{beside}",
-        f"100 % ± {_share(limit, digits)}",
+        f"{name}: {_share(total.released, 0)} of its total{beside}",
+        f"100 % ± {_share(limit, 0)}",
         f"± {_share(total.error)}, standard error of the source’s total",
         "the non-negative number whose total (weighted, where there are weights) moved most",
     )
