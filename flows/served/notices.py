@@ -42,7 +42,7 @@ class Notice:
 
     Attributes
     ----------
-    key : of the event; the same event is reported once
+    key : of the event; the same event is reported once, and a message that comes twice names the same event
     subject : what has happened, in a few words
     plan, release : what it is about
     text : why
@@ -80,6 +80,7 @@ class Notice:
             "See": self.link,
             "What to do": self.action,
             "When": self.when,
+            "Event": self.key,
         }
         return "\n".join(f"{name}: {value}" if name else value for name, value in lines.items() if value)
 

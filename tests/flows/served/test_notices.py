@@ -60,6 +60,8 @@ def test_a_mail_says_what_has_happened_and_what_to_do_and_comes_once(
         "What to do: read the report, then decide",
     ):
         assert line in text
+    # By which a message that comes twice is recognised.
+    assert text.strip().endswith("Event: awaiting-office-1")
 
 
 def test_without_any_way_nothing_piles_up(home: Home) -> None:

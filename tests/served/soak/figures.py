@@ -1,15 +1,22 @@
-"""What is measured of a soak, and its section of the page about reliability."""
+"""What is measured of a soak, and its section of the page about reliability.
+
+python -m tests.served.soak.figures FILE...    (figures that `run --json` printed) joins several soaks on the page.
+"""
 
 from __future__ import annotations
 
+import json
 import statistics
+import sys
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import fill
 
 import psutil
+
+from tests.reliability.sections import replace_section
 
 # How a run may end, as its page and `docs/how-to/serve.md` state it.
 STATED = (
@@ -18,6 +25,7 @@ STATED = (
 )  # fmt: skip
 # Seconds for which a plan may stand still: none of its runs ends, asks people or works.
 LONGEST = 300.0
+WAYS = ("mail", "webhook")
 FOLDERS = ("postgres", "releases", "candidates", "assessments", "mlflow", "logs", "notices")
 
 
@@ -34,6 +42,7 @@ class Figures:
     disk : the home's size by folder, in MB, at the start, in the middle and at the end
     notices, twice : events of which people were told, and messages that came more than once, by way
     problems : whatever is not as it must be
+    soaks : how many soaks these are the figures of; memory and disk are those of the longest
     """
 
     plans: int = 0
@@ -49,6 +58,19 @@ class Figures:
     published: int = 0
     entries: int = 0
     problems: list[str] = field(default_factory=list)
+    soaks: int = 1
+
+    @classmethod
+    def joined(cls, parts: list[Figures]) -> Figures:
+        """Return the figures of several soaks, each with a home of its own."""
+        whole = replace(max(parts, key=lambda one: one.seconds))
+        for name in ("seconds", "notices", "published", "entries", "soaks"):
+            setattr(whole, name, sum(getattr(one, name) for one in parts))
+        for name in ("ends", "faults", "decisions", "twice"):
+            setattr(whole, name, sum((Counter(getattr(one, name)) for one in parts), Counter()))
+        whole.blocked = {plan: max(one.blocked.get(plan, 0.0) for one in parts) for plan in whole.blocked}
+        whole.problems = [problem for one in parts for problem in one.problems]
+        return whole
 
     def measure_memory(self, process: int) -> None:
         """Add a sample: what the process and all it has started hold in memory."""
@@ -69,17 +91,18 @@ class Figures:
         kinds = sorted(self.faults.items())
         return [
             fill(
-                f"{datetime.now(UTC):%Y-%m-%d}: {runs} runs of {self.plans} plans in {self.seconds / 60:.0f} minutes, "
+                f"{datetime.now(UTC):%Y-%m-%d}: {runs} runs of {self.plans} plans in {self.seconds / 60:.0f} minutes "
+                f"({self.soaks} soak{'s' * (self.soaks > 1)}), "
                 f"{sum(self.faults.values())} faults, {sum(self.decisions.values())} decisions of people, "
                 f"{self.published} releases published, {self.entries} entries of the ledger. Longest time in which a "
                 "plan's due run neither worked, nor ended, nor asked people: "
                 f"{max(self.blocked.values(), default=0):.0f} s (limit {LONGEST:.0f}). "
                 f"{self.notices} events were reported; messages that came twice: "
-                + ", ".join(f"{count} by {way}" for way, count in self.twice.items())
-                + ".",
+                + ", ".join(f"{self.twice.get(way, 0)} by {way}" for way in WAYS)
+                + ", each recognisable by its event.",
                 120,
             ),
-            *table(("end", "runs"), self.ends.most_common()),
+            *table(("end", "runs"), Counter(self.ends).most_common()),
             *table(("fault", "times"), kinds),
             *table(("decision of a person", "times"), sorted(self.decisions.items())),
             *table(("memory of all processes", "MB"), self._memory()),
@@ -120,3 +143,8 @@ def table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> list[str]:
     """Return a table in Markdown, after an empty line."""
     lines = [head, ("---",) * len(head), *rows]
     return ["", *("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)]
+
+
+if __name__ == "__main__":
+    read = [Figures(**json.loads(Path(name).read_text().splitlines()[-1])) for name in sys.argv[1:]]
+    replace_section("soak", "\n".join(Figures.joined(read).section()))

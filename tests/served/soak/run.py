@@ -293,6 +293,9 @@ class Soak:
         self.figures.notices = len(told)
         expected = sorted(" ".join(text.split()) for text in mails.values())
         heard = sorted(" ".join(text.split()) for text in posts)
+        # The last line names the event: a message that comes twice is recognised by it, and is the same.
+        if len({text.rpartition("Event: ")[2] for text in heard}) != len(set(heard)):
+            problems.append("messages of one event differ")
         self.figures.twice = {"mail": len(self.site.mail.mails) - len(mails), "webhook": len(heard) - len(expected)}
         if len(mails) != len(told):
             problems.append(f"{len(told)} events were delivered, mails tell of {len(mails)}")
