@@ -71,11 +71,11 @@ def paired(asked, parents, rows, weights, sums):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def count(lower, upper, columns, rows, units, counts):  # type: ignore[no-untyped-def]
-    """Count the units whose rows satisfy every condition of each predicate, up to two."""
+def sole(lower, upper, columns, rows, units, found):  # type: ignore[no-untyped-def]
+    """Write the one unit whose rows satisfy every condition of each predicate; −1 for none, −2 for several."""
     held = np.empty(min(rows.shape[1], BLOCK), dtype=np.int32)
     for t in range(len(lower)):
-        first = units[0]
+        found[t] = -1
         for start in range(0, rows.shape[1], BLOCK):
             end = min(start + BLOCK, rows.shape[1])
             part = held[: end - start]
@@ -86,12 +86,12 @@ def count(lower, upper, columns, rows, units, counts):  # type: ignore[no-untype
                     _narrow(part, rows[columns[t, j]][start:end], lower[t, j], width)
             if part.sum() > 0:
                 for i in np.flatnonzero(part):
-                    if counts[t] == 0:
-                        counts[t], first = 1, units[start + i]
-                    elif units[start + i] != first:
-                        counts[t] = 2
+                    if found[t] == -1:
+                        found[t] = units[start + i]
+                    elif units[start + i] != found[t]:
+                        found[t] = -2
                         break
-            if counts[t] == 2:
+            if found[t] == -2:
                 break
 
 

@@ -121,32 +121,32 @@ def agreement_sums(asked: Places, parents: Places, rows: Places, weights: Weight
     return sums
 
 
-def rows_inside(
+def sole_units(
     lower: Places, upper: Places, columns: Places, rows: Places, units: NDArray[np.integer] | None = None
-) -> Places:
-    """Return how many rows, or statistical units with such a row, satisfy each predicate; counting stops at two.
+) -> NDArray[np.int64]:
+    """Return the only statistical unit with a row that satisfies each predicate.
 
     Parameters
     ----------
     lower, upper : (T, d) int32, half-open intervals of codes, all of which must hold
     columns : (T, d) int32, the columns they speak of; −1 where a predicate has fewer conditions
     rows : (n, M) int32, codes of the rows, one line per column
-    units : (M,) statistical unit of each row; each its own by default
+    units : (M,) statistical unit of each row, at least 0; each row its own by default
 
     Returns
     -------
-    (T,) int32, 0, 1 or 2 (two or more)
+    (T,) int64, −1 where there is none and −2 where there are several
     """
-    from anoncore.kernels._agreement_compiled import count
+    from anoncore.kernels._agreement_compiled import sole
 
-    counts = np.zeros(len(lower), dtype=np.int32)
+    found = np.empty(len(lower), dtype=np.int64)
     own = np.arange(rows.shape[1]) if units is None else np.ascontiguousarray(units, dtype=np.int64)
     cuts = np.linspace(0, len(lower), _PIECES + 1).astype(int)
 
     def piece(number: int) -> None:
         part = slice(cuts[number], cuts[number + 1])
-        count(lower[part], upper[part], columns[part], rows, own, counts[part])
+        sole(lower[part], upper[part], columns[part], rows, own, found[part])
 
     for _ in in_threads(piece, range(_PIECES)):
         pass
-    return counts
+    return found

@@ -62,11 +62,11 @@ def normal_quantile(confidence: float) -> float:
     return float(norm.ppf(0.5 + between("confidence", confidence, 0, 1) / 2.0))
 
 
-def proportion(successes: float, n: int, confidence: float = 0.95) -> Proportion:
+def proportion(successes: float, n: float, confidence: float = 0.95) -> Proportion:
     """Return successes / n with the score interval of Wilson 1927.
 
     Successes may be fractions, expected ones where a tie is shared: their variance is below a binomial's,
-    and the interval errs towards width.
+    and the interval errs towards width; n may be what records that succeed together amount to.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def proportion(successes: float, n: int, confidence: float = 0.95) -> Proportion
     scale = 1.0 + z * z / n
     centre = (share + z * z / (2.0 * n)) / scale
     reach = z / scale * math.sqrt(share * (1.0 - share) / n + z * z / (4.0 * n * n))
-    return Proportion(share, max(0.0, min(share, centre - reach)), min(1.0, max(share, centre + reach)), n)
+    return Proportion(share, max(0.0, min(share, centre - reach)), min(1.0, max(share, centre + reach)), round(n))
 
 
 def difference(one: Proportion, other: Proportion) -> Difference:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anoncore.kernels.agreement import Places, rows_inside
+from anoncore.kernels.agreement import Places, sole_units
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats
-from anoncore.risk._proportions import proportion
+from anoncore.risk._proportions import Proportion, proportion
 from anoncore.risk._residual import ResidualRisk, residual_risk
 from anoncore.risk._values import AT_MOST, SortedValues, aligned_values, shared_variables
 
@@ -148,31 +148,66 @@ def singling_out(
     rows = np.ascontiguousarray(np.unique(rows, axis=1))
     table = _Released(rows, equality, numbers, np.median(rows, axis=1))
     sizes = [size for size in _SIZES if size <= len(names)]
-    counts = {}
+    found = {}
     for size in sizes:
-        drawn = _predicates(table, size, predicates, rng)
-        if len(drawn[0]):
-            counts[size] = np.stack(
-                [
-                    rows_inside(*drawn, side, own[rows])
-                    for side, own, rows in zip((people, nonmembers), units, taken, strict=True)
-                ]
-            )
-    return SinglingOut(_by_size(counts, n, 1.0 - (1.0 - confidence) / len(sizes)), n)
+        drawn, of_rows = _predicates(table, size, predicates, rng)
+        if len(of_rows):
+            sides = zip((people, nonmembers), units, taken, strict=True)
+            found[size] = _Singled(of_rows, *(sole_units(*drawn, side, own[rows]) for side, own, rows in sides))
+    return SinglingOut(_by_size(found, n, 1.0 - (1.0 - confidence) / len(sizes)), n)
 
 
-def _by_size(counts: dict[int, Places], n: int, confidence: float) -> tuple[SinglingOutBySize, ...]:
-    """Return the results from the numbers of members and of non-members of whom each predicate is true."""
+@dataclass(frozen=True, eq=False, repr=False)
+class _Singled:
+    """Whom predicates single out: (T,) the released rows that they are of, and units of either side, or below 0."""
+
+    rows: NDArray[np.int64]
+    members: NDArray[np.int64]
+    nonmembers: NDArray[np.int64]
+
+    @property
+    def sides(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return self.members, self.nonmembers
+
+    def design_effect(self, n: int) -> float:
+        """Return how much more the number of successes varies than that of independent predicates, 1 at least.
+
+        Predicates of one released row, and those that single out the same of n units, succeed together. Variances by
+        either cluster are added, less the one by both, of both sides together: where the release owes nothing to the
+        members they are alike.
+
+        Source: Cameron, Gelbach and Miller 2011, *JBES* 29, 238–249, eq. 2.8.
+        """
+        alone, together = 0.0, 0.0
+        for side in self.sides:
+            single = side >= 0
+            alone += float(single.var()) * len(single)
+            by_row = np.bincount(self.rows, single - single.mean())
+            of_units = side[single], side[single] + (side.max() + 1) * self.rows[single]
+            by_unit, by_both = ((counts := np.unique(one, return_counts=True)[1]) @ (counts - 1) for one in of_units)
+            together += float((by_row**2).sum()) + max(float(by_unit - by_both) - single.sum() ** 2 / n, 0.0)
+        return max(together / alone, 1.0) if alone else 1.0
+
+
+def _by_size(found: dict[int, _Singled], n: int, confidence: float) -> tuple[SinglingOutBySize, ...]:
+    """Return the results from whom the predicates of each size single out among n units of either side."""
 
     def residual(sizes: list[int]) -> ResidualRisk:
-        single = np.concatenate([counts[size] for size in sizes], axis=1) == 1
-        return residual_risk(*(proportion(int(side.sum()), len(side), confidence) for side in single))
+        parts = zip(*((one.rows, *one.sides) for one in (found[size] for size in sizes)), strict=True)
+        one = _Singled(*(np.concatenate(part) for part in parts))
+        effect = one.design_effect(n)
+        return residual_risk(*(_share(side >= 0, effect, confidence) for side in one.sides))
 
     results = []
-    for sizes in _pools({size: one.shape[1] for size, one in counts.items()}):
+    for sizes in _pools({size: len(one.rows) for size, one in found.items()}):
         pooled = residual(sizes) if len(sizes) > 1 else None
-        results += [SinglingOutBySize(one, residual([one]), _blind(counts[one][1], n), pooled) for one in sizes]
+        results += [SinglingOutBySize(one, residual([one]), _blind(found[one], n), pooled) for one in sizes]
     return tuple(results)
+
+
+def _share(single: NDArray[np.bool_], effect: float, confidence: float) -> Proportion:
+    """Return the share of successes with the interval of as many predicates less as they succeed together."""
+    return replace(proportion(single.sum() / effect, len(single) / effect, confidence), n=len(single))
 
 
 def _pools(found: dict[int, int]) -> list[list[int]]:
@@ -200,18 +235,20 @@ def _equally_many(sides: list[NDArray[np.int64]]) -> int:
     return min(most)
 
 
-def _predicates(table: _Released, size: int, number: int, rng: np.random.Generator) -> Predicates:
-    """Return different predicates that hold for a single released row: their intervals and columns."""
+def _predicates(
+    table: _Released, size: int, number: int, rng: np.random.Generator
+) -> tuple[Predicates, NDArray[np.int64]]:
+    """Return different predicates that hold for a single released row, intervals and columns, and these rows."""
     kept = np.empty((0, 3 * size), dtype=np.int32)
     for _ in range(_BATCHES):
         drawn = _batch(table, size, rng)
-        single = rows_inside(*drawn, table.rows) == 1
+        single = sole_units(*drawn, table.rows) >= 0
         kept = np.unique(np.concatenate([kept, np.hstack(drawn)[single]]), axis=0)
         if len(kept) >= number:
             break
     kept = rng.permutation(kept)[:number]
     lower, upper, columns = (np.ascontiguousarray(kept[:, at * size : (at + 1) * size]) for at in range(3))
-    return lower, upper, columns
+    return (lower, upper, columns), sole_units(lower, upper, columns, table.rows)
 
 
 def _batch(table: _Released, size: int, rng: np.random.Generator) -> Predicates:
@@ -225,9 +262,8 @@ def _batch(table: _Released, size: int, rng: np.random.Generator) -> Predicates:
     return lower, np.where(equal | ~upper_half, values + 1, ends).astype(np.int32), columns
 
 
-def _blind(counts: Places, n: int) -> float:
+def _blind(found: _Singled, n: int) -> float:
     """Return N·w·(1 − w)^(N − 1) for the weight w that makes a predicate true of a non-member as often as here."""
-    if not len(counts):
-        return 0.0
-    weight = min(1.0, -np.log(max(float((counts == 0).mean()), 0.5 / len(counts))) / n)
+    nobody = float((found.nonmembers == -1).mean())
+    weight = min(1.0, -np.log(max(nobody, 0.5 / len(found.rows))) / n)
     return float(n * weight * (1.0 - weight) ** (n - 1))

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from anoncore import Microdata, Schema, Variable
-from anoncore.kernels.agreement import rows_inside
+from anoncore.kernels.agreement import sole_units
 from anoncore.risk._proportions import proportion
 from anoncore.risk._residual import residual_risk
 from anoncore.risk.density import density
 from anoncore.risk.linkability import linkability
-from anoncore.risk.singling_out import singling_out
+from anoncore.risk.singling_out import _Singled, singling_out
 
 LEVELS = tuple("abcdefgh")
 SCHEMA = Schema(
@@ -60,13 +60,15 @@ def test_predicates_are_counted_as_a_loop_counts_them():
     upper = lower + draw.integers(1, 3, (60, 2)).astype(np.int32)
     columns = np.stack([draw.permutation(3)[:2] for _ in range(60)]).astype(np.int32)
     columns[::7, 1] = -1
-    for t, count in enumerate(rows_inside(lower, upper, columns, rows)):
+    units = draw.integers(0, 30, 40)
+    for t, found in enumerate(sole_units(lower, upper, columns, rows, units)):
         inside = np.ones(40, dtype=bool)
         for j in range(2):
             if columns[t, j] >= 0:
                 row = rows[columns[t, j]]
                 inside &= (row >= lower[t, j]) & (row < upper[t, j])
-        assert count == min(2, inside.sum())
+        held = np.unique(units[inside])
+        assert found == (held[0] if len(held) == 1 else -min(2, 1 + len(held)))
 
 
 def test_the_residual_risk_covers_what_it_says():
@@ -144,3 +146,16 @@ def test_few_different_predicates_count_once_and_are_judged_with_those_of_other_
     assert first.residual.attack.n < 30
     assert first.residual.upper > 0.1 > first.upper
     assert first.pooled.attack.n == sum(one.residual.attack.n for one in (first, *others) if one.pooled == first.pooled)
+
+
+@pytest.mark.parametrize("repeated", [1, 4])
+def test_predicates_that_succeed_together_count_as_one(repeated):
+    # Rows single out one unit each, or none; by each of several predicates alike.
+    draw = np.random.default_rng(0)
+    rows = np.arange(4000)
+    sides = [np.where(draw.random(4000) < 0.3, draw.permutation(4000), -1) for _ in range(2)]
+    alike = _Singled(*(np.repeat(side, repeated) for side in (rows, *sides)))
+    assert alike.design_effect(4000) == pytest.approx(repeated, rel=0.05)
+    # The same unit by predicates of different rows.
+    other_rows = _Singled(draw.permutation(4000 * repeated), *(np.repeat(side, repeated) for side in sides))
+    assert other_rows.design_effect(4000) == pytest.approx(repeated, rel=0.2)
