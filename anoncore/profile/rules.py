@@ -29,6 +29,11 @@ from anoncore.profile.tables import Table
 FACTORS = (7, 12, 24, 60, 100, 1000)  # days of a week, months, hours, minutes, per cent
 FEWEST_MULTIPLES = 5  # different numbers in the larger unit
 SOME_BELOW = 0.05  # of the records in which one number is truly below the other
+# Names that differ by one of these alone say which number is the smaller one.
+OPPOSITES = (
+    ("lower", "upper"), ("low", "high"), ("min", "max"), ("minimum", "maximum"), ("start", "end"), ("begin", "end"),
+    ("first", "last"), ("from", "to"), ("smallest", "largest"), ("bottom", "top"),
+)  # fmt: skip
 
 
 def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, ...]:
@@ -163,7 +168,7 @@ def _with_unique_names(findings: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _orders(table: Table, sums: Sequence[Finding], computed: set[str]) -> list[Finding]:
-    """Find numbers that never exceed another, though many come near it: as an age at first and the age."""
+    """Find numbers that never exceed another, though many come near it, or as their names say: lower and upper."""
     names = table.numbers(computed, 5 * MIN_RECORDS)
     if len(names) < 2:
         return []
@@ -176,7 +181,8 @@ def _orders(table: Table, sums: Sequence[Finding], computed: set[str]) -> list[F
         for high in _never_above(sample, low).tolist():
             apart = np.nanmax(numbers[:, low]) <= np.nanmin(numbers[:, high])
             if not apart and frozenset((names[low], names[high])) not in together:
-                held[low, high] = _ordered(numbers[:, low], numbers[:, high], evidence, table.weight)
+                needs = 0.0 if _opposite(names[low], names[high]) else evidence
+                held[low, high] = _ordered(numbers[:, low], numbers[:, high], needs, table.weight)
     direct = np.argwhere((held > 0) & (held @ held == 0)).tolist()
     return [Finding(_order(names[low], names[high])) for low, high in direct]
 
@@ -211,6 +217,10 @@ def _order(low: str, high: str) -> LinearEdit:
     return LinearEdit(name=f"{low} is at most {high}", terms={high: 1.0, low: -1.0}, relation=">=")
 
 
+def _opposite(low: str, high: str) -> bool:
+    return any(one in low.lower() and low.lower().replace(one, other) == high.lower() for one, other in OPPOSITES)
+
+
 def _ordered(low: np.ndarray, high: np.ndarray, needed: float, weight: float) -> bool:
     """Whether ``low`` (N,) never exceeds ``high`` (N,), and differences end there as at a wall.
 
@@ -219,14 +229,15 @@ def _ordered(low: np.ndarray, high: np.ndarray, needed: float, weight: float) ->
     record's number would often be exceeded. Not counted are records that are equal where ``low`` has its least value:
     many columns share one, as 0 or what stands for it.
 
-    ``needed`` is the evidence, −log probability; a record has that of ``weight`` statistical units.
+    ``needed`` is the evidence, −log probability; a record has that of ``weight`` statistical units. Where it is 0, no
+    record that exceeds it is enough.
     """
     gap = high - low
     counted = ~np.isnan(gap) & ~((high == low) & (low == np.nanmin(low)))
     gap = gap[counted]
     if len(gap) < 5 * MIN_RECORDS or gap.min() < 0 or (gap > 0).mean() <= SOME_BELOW:
         return False
-    if (gap == 0).sum() * weight >= needed / math.log(2):
+    if not needed or (gap == 0).sum() * weight >= needed / math.log(2):
         return True
     if np.searchsorted(np.sort(high[counted]), low[counted]).mean() < SOME_BELOW * len(gap):
         return False

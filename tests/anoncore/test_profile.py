@@ -498,6 +498,15 @@ def test_an_age_at_first_never_exceeds_the_age():
     assert (order.relation, order.terms) == (">=", {"age": 1, "began": -1})
 
 
+@pytest.mark.parametrize(("low", "high", "is_found"), [("bid_lower", "bid_upper", True), ("bid", "offer", False)])
+def test_names_say_which_number_is_the_smaller_one(low, high, is_found):
+    rng = np.random.default_rng(3)
+    least = rng.integers(0, 60, 400)
+    frame = pd.DataFrame({low: least, high: np.where(least > 30, 999, least + rng.integers(20, 60, 400))})
+    orders = [f for f in rules(frame)[0] if f.edit.name == f"{low} is at most {high}"]
+    assert bool(orders) == is_found
+
+
 def test_who_is_not_old_enough_is_not_asked():
     draw = np.random.default_rng(9)
     frame = pd.DataFrame({"age": draw.integers(0, 90, 3000), "sex": draw.choice(["f", "m"], 3000)})

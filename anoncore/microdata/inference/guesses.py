@@ -274,7 +274,16 @@ def _numbered_from_one(facts: ColumnFacts) -> bool:
 
 
 def _names_group(word: str) -> bool:
-    return word in GROUPS or any(word.endswith(end) and word.removesuffix(end) in GROUPS for end in NUMBERED)
+    """Whether a word names a group, alone or with what numbers it; the wave may follow: schidkn, of kindergarten."""
+    return word in GROUPS or any(word[:end] in GROUPS and _numbers(word[end:]) for end in range(3, len(word)))
+
+
+def _numbers(ending: str) -> bool:
+    return ending in NUMBERED or any(len(ending) > 2 >= len(ending) - len(word) > 0 for word in _beginning(ending))
+
+
+def _beginning(text: str) -> list[str]:
+    return [word for word in NUMBERED if len(word) > 1 and text.startswith(word)]
 
 
 def _unordered(facts: ColumnFacts) -> bool:
