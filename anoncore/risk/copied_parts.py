@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.stats import norm
-from threadpoolctl import threadpool_limits
 
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats
+from anoncore.risk._trees import boosted
 from anoncore.risk._values import ComparedPeople, Flags
 from anoncore.risk.partial_copies import HALF, ScoredHalves
-
-if TYPE_CHECKING:
-    from sklearn.ensemble import HistGradientBoostingClassifier
 
 LEVELS, QUASI_IDENTIFIERS = "levels", "quasi-identifiers"
 
@@ -172,26 +169,11 @@ def _weights(known: Floats, released: Floats, part: Flags, rng: np.random.Genera
     mixed = known[first]
     mixed[:, part] = known[second][:, part]
     # Trees take no column without a value.
-    present = ~np.isnan(np.concatenate([drawn, mixed])).all(axis=0)
-    trees = _trained(drawn[:, present], mixed[:, present], rng)
+    rows, labels = np.concatenate([drawn, mixed]), np.repeat([0, 1], [len(drawn), len(mixed)])
+    present = ~np.isnan(rows).all(axis=0)
+    settings = {"max_iter": 150, "max_leaf_nodes": 20, "min_samples_leaf": 15, "l2_regularization": 5.0}
+    trees = boosted(rows[:, present], labels, int(rng.integers(2**31)), **settings)
     # Odds of equally many: records that are weighed instead make trees ten times slower.
     logs = trees.decision_function(released[:, present]) - np.log(_RECOMBINED)
     odds = np.exp(np.clip(logs, -_CERTAIN, _CERTAIN))
     return np.asarray(odds / (1.0 + _COPIED * (odds - 1.0)))
-
-
-def _trained(real: Floats, mixed: Floats, rng: np.random.Generator) -> HistGradientBoostingClassifier:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    trees = HistGradientBoostingClassifier(
-        max_iter=150,
-        max_leaf_nodes=20,
-        min_samples_leaf=15,
-        l2_regularization=5.0,
-        early_stopping=False,
-        random_state=int(rng.integers(2**31)),
-    )
-    labels = np.repeat([0, 1], [len(real), len(mixed)])
-    # More threads than free cores make trees slower by an order of magnitude.
-    with threadpool_limits(limits=1, user_api="openmp"):
-        return trees.fit(np.concatenate([real, mixed]), labels)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from threadpoolctl import threadpool_limits
 
 from anoncore.kernels.neighbors import nearest
 from anoncore.microdata.units import ComparedUnits, Units, unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
+from anoncore.risk._trees import boosted
 from anoncore.risk._values import AT_MOST
 from anoncore.risk.membership import matched_quantiles
 from anoncore.risk.scores import SINGLE, AttackFamily, Certainty, NamedAttack, score_attack
@@ -192,16 +192,9 @@ def _halves(codes: Indices, rng: np.random.Generator) -> list[Indices]:
 
 
 def _trained(points: Floats, nonmembers: Floats, rng: np.random.Generator) -> HistGradientBoostingClassifier:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
     sides = [side[_drawn(len(side), rng)] for side in (points, nonmembers)]
     labels = np.repeat([1, 0], [len(side) for side in sides])
-    trees = HistGradientBoostingClassifier(
-        max_iter=60, max_leaf_nodes=15, early_stopping=False, random_state=int(rng.integers(2**31))
-    )
-    # More threads than free cores make trees slower by an order of magnitude.
-    with threadpool_limits(limits=1, user_api="openmp"):
-        return trees.fit(np.concatenate(sides), labels)
+    return boosted(np.concatenate(sides), labels, int(rng.integers(2**31)), max_iter=60, max_leaf_nodes=15)
 
 
 def _drawn(n: int, rng: np.random.Generator) -> Indices:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from anoncore.kernels.left_out import MISSING, Codes, nearest_without_each
 from anoncore.microdata import Microdata
 from anoncore.parameters import between, not_below
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._proportions import Difference, Proportion, difference, proportion
+from anoncore.risk._trees import boosted, one_thread
 from anoncore.risk._values import Flags, aligned_values, drawn_people, shared_variables
 from anoncore.risk.verdicts import Verdict, three_way, worst_of
 
@@ -335,8 +335,7 @@ class _Search:
         right, confidence = np.zeros(self.people.shape, dtype=bool), np.zeros(self.people.shape)
         tried = np.zeros(len(self.names), dtype=bool)
         rows, seed = self.rows[:, :_TRAINED].T, int(rng.integers(2**31))
-        # More threads than free cores make trees slower by an order of magnitude.
-        with threadpool_limits(limits=1, user_api="openmp"):
+        with one_thread():
             for j in grown:
                 there = rows[:, j] != MISSING
                 halves = _halves(rows[there, j], self.people[:, j], numeric=bool(self.numeric[j]))
@@ -389,17 +388,8 @@ def _halves(released: Codes, asked: Codes, *, numeric: bool) -> tuple[Flags, Fla
 
 def _probability(learned: tuple[Floats, Flags], asked: Floats, rounds: int, seed: int) -> Floats:
     """Return (P,) probabilities by trees that learned from features and answers."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    trees = HistGradientBoostingClassifier(
-        max_iter=rounds,
-        max_leaf_nodes=8,
-        max_bins=32,
-        learning_rate=0.3,
-        early_stopping=False,
-        random_state=seed,
-    )
-    return np.asarray(trees.fit(*learned).predict_proba(asked)[:, 1])
+    trees = boosted(*learned, seed, max_iter=rounds, max_leaf_nodes=8, max_bins=32, learning_rate=0.3)
+    return np.asarray(trees.predict_proba(asked)[:, 1])
 
 
 def _features(table: Codes, variable: int) -> Floats:
