@@ -16,6 +16,7 @@ from flows.release import Runner, wipe_dead
 from tasks.assessment.judge import mask_and_judge
 from tasks.assessment.tuning.attempts import Attempts, OnTrial
 from tasks.assessment.tuning.choice import Choice, choose
+from tasks.assessment.tuning.outlook import kinds
 from tasks.assessment.tuning.parts import Parts, cut, level_of_half
 from tasks.assessment.tuning.search import Stage
 from tasks.assessment.tuning.store import TrialStore
@@ -65,6 +66,7 @@ class Tuned:
     judged : the choice on units that the search has not seen; None without a choice
     nearest : what came nearest to passing
     tried, screened : settings on whole tables, and with a first look only
+    kinds : those on whole tables, in words
     complete : whether the search ended by itself
     looks : how many choices were judged on the same unseen units so far
     text : the plan's file with the choice; as it is where nothing passed, or nothing need change
@@ -79,6 +81,7 @@ class Tuned:
     nearest: tuple[Trial, ...]
     tried: int
     screened: int
+    kinds: str
     complete: bool
     looks: int
     text: str
@@ -147,7 +150,8 @@ class _Job:
 
 def _prepared(run: Run, file: PlanFile, runner: Runner, options: TuneOptions) -> _Job:
     given = prepare(run, file, runner.step, read_source(run, file, runner.step), trial=True)
-    parts = runner.step("Set apart units that the search does not see", cut, given.run, given.split)
+    kind = file.plan.reference.kind
+    parts = runner.step("Set apart units that the search does not see", cut, given.run, given.split, kind)
     store = trials_of(run.home, file.plan.name, given.plan_digest, given.ingested.summary.digest, options.by_design)
     return _Job(given.run, file, runner, options, parts, store)
 
@@ -173,6 +177,7 @@ def _tuned(job: _Job, choice: Choice) -> Tuned:
         nearest=tuple(one.trial for one in result.nearest),
         tried=len(result.tried),
         screened=result.screened,
+        kinds=kinds(result.tried),
         complete=result.complete,
         looks=job.store.judged,
         text=text,
@@ -186,7 +191,8 @@ def _carry_out(job: _Job, variation: Variation, stage: Stage) -> Trial:
 
 def _try(job: _Job, variation: Variation, stage: Stage) -> Trial:
     """Mask and measure one variation in a workspace of its own, which is wiped."""
-    plan = job.plan(variation)
+    table = getattr(job.parts, stage)
+    plan = job.plan(variation.in_share(table.original.n_units / job.parts.released_units))
     if stage == "confirm":
         stricter = {"tail_p": level_of_half(plan.policy.tail_p)}
         plan = plan.model_copy(update={"policy": plan.policy.model_copy(update=stricter)})
@@ -196,13 +202,14 @@ def _try(job: _Job, variation: Variation, stage: Stage) -> Trial:
     stream = digest_of([stage, variation.key])
     own = job.run.branch(f"{stage}-{stream[:16]}", stream)
     try:
-        judged = sanitise_errors(mask_and_judge)(own, getattr(job.parts, stage).stored(own, variation), plan)
+        judged = sanitise_errors(mask_and_judge)(own, table.stored(own, variation), plan)
     except ReleaseError as error:
         return Trial(name, "not possible", str(error), without=without)
     finally:
         own.workspace.wipe()
     loss = comparison.loss_of(judged.assessment.utility, LOSS, plan.policy.utility)
-    return trial_of(name, judged.verdict, loss, without)
+    tested = bool(judged.assessment.utility.structure.dependencies)
+    return trial_of(name, judged.verdict, loss, without, dependencies_tested=tested)
 
 
 def facts(tuned: Tuned) -> dict[str, object]:

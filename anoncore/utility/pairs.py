@@ -33,6 +33,7 @@ LEAST = 30  # records that carry a figure, below which a pair is not compared
 CARRIED = 100  # records that carry a variance, below which a number enters by its ranks
 BLOCK = 8192
 NAMED = 20
+IS_MISSING = " (missing)"  # after a variable's name: whether it is missing
 NOTABLE = 0.10  # change of an association, or twice that between two samples: by it the worst pairs are ordered
 
 AssociationMeasure = Literal["Pearson correlation", "correlation ratio", "Cramér's V"]
@@ -235,7 +236,7 @@ def _coded(tables: Sequence[Microdata], arrays: Sequence[Floats | None]) -> _Cod
         columns.append(own)
         names.append(variable.name)
         if INFORMATIVE <= share <= 1 - INFORMATIVE:
-            flags.append((f"{variable.name} (missing)", [side.astype(np.float64) for side in missing]))
+            flags.append((f"{variable.name}{IS_MISSING}", [side.astype(np.float64) for side in missing]))
     columns += [flag for _, flag in flags]
     names += [name for name, _ in flags]
     every = range(len(tables))

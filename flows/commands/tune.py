@@ -92,16 +92,23 @@ def _show(tuned: Tuned, path: str, seconds: float, *, written: bool) -> None:
         plain.print(visible_lines(tuned.diff))
     elif tuned.judged is not None and tuned.judged.decision != "reject":
         out.print("The plan as it is was chosen; nothing is to be changed.")
-    shown.line("Tried", f"{tuned.tried} setting(s), and {tuned.screened} more at a first look on fewer records")
-    if tuned.looks > 1:
-        shown.line("Note", f"{tuned.looks} choices were judged on the same units; each after the first proves less")
-    if not tuned.complete:
-        shown.line("Ended", "early, for time or by you; the same command continues")
+    _show_search(tuned)
     if written:
         shown.line("Written", path)
     elif tuned.diff:
         shown.line("Next", f"anonflow tune {path} --write, then anonflow run {path}")
     shown.line("Took", f"{seconds:.1f} s")
+
+
+def _show_search(tuned: Tuned) -> None:
+    """Show what was tried, what could not be tested, and what the search lacks."""
+    shown.line("Tried", f"{tuned.kinds}; {tuned.screened} more at a first look on fewer records")
+    for gate in tuned.judged.untested if tuned.judged else ():
+        shown.line("Not tested", f"{gate.name}: too few records of these parts show any; anonflow run tests them")
+    if tuned.looks > 1:
+        shown.line("Note", f"{tuned.looks} choices were judged on the same units; each after the first proves less")
+    if not tuned.complete:
+        shown.line("Ended", "early, for time or by you; the same command continues")
 
 
 def _show_nearest(nearest: tuple[Trial, ...]) -> None:

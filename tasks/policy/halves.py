@@ -91,14 +91,19 @@ def _joined(whole: GateResult | None, halves: Sequence[GateResult]) -> GateResul
     )
 
 
-def _needed(open_: Bounds) -> str:
-    """Say what would settle an open question, as the end of a sentence: more units, or where these suffice less risk.
+def times_needed(open_: Bounds) -> float:
+    """Return how many times as many units would settle an open question about a harmless release.
 
     A harmless figure is as far below what fails as what passes is above it, so that its bound passes with units
     enough for a reach of twice that distance; reaches fall with the root of the number of units.
     """
     slack = 2.0 * (open_.passes_within - open_.fails_above)
-    times = (max(form.reach for form in open_.forms) / slack) ** 2 if slack > 0 else 0.0
+    return (max(form.reach for form in open_.forms) / slack) ** 2 if slack > 0 else 0.0
+
+
+def _needed(open_: Bounds) -> str:
+    """Say what would settle an open question, as the end of a sentence: more units, or less risk where they suffice."""
+    times = times_needed(open_)
     if times > 1.0:
         return f"; a harmless release needs about {float(f'{times:.2g}'):g} times as many units to be shown so"
     return "; it is near the limit, not short of units: stronger masking or fewer variables would lower it"

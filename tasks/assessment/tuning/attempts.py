@@ -11,9 +11,9 @@ from tasks.assessment.tuning.store import TrialStore
 from tasks.assessment.tuning.trial import Trial
 from tasks.assessment.tuning.variation import Variation
 
-# What must still have time after a trial of a stage: a trial of the search, a second look, two judgements.
+# What must still have time after a trial of a stage: trials of the search, a second look, two judgements.
 FOLLOWING: dict[Stage, tuple[Stage, ...]] = {
-    "screen": ("search", "confirm", "judge", "judge"),
+    "screen": ("search", "search", "search", "confirm", "judge", "judge"),
     "search": ("confirm", "judge", "judge"),
     "confirm": ("judge", "judge"),
     "judge": (),

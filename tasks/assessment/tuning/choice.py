@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tasks.assessment.tuning import moves
 from tasks.assessment.tuning.attempts import Attempts
+from tasks.assessment.tuning.outlook import Obstacle, obstacle, units_needed
 from tasks.assessment.tuning.parts import ENOUGH_UNITS, Parts
 from tasks.assessment.tuning.search import SearchResult, confirmed, search
 from tasks.assessment.tuning.store import TrialStore
 from tasks.assessment.tuning.trial import NOT_POSSIBLE, Trial, Tried
 from tasks.assessment.tuning.variation import Variation
 
-# What a custodian can do where a search has few units.
-FEW = (
-    "; with {} units on each side of the search many gates stay open: let a person decide on a run, take units of more "
-    "periods or places, or release fewer variables"
+# What a custodian can do where a search has few units: where the table has enough for a run, and where it has not.
+FEW = "; with {} units on each side of the search many gates stay open: "
+RUN = "anonflow run, which attacks all {} units, can settle them"
+MORE = (
+    "that {} units show a harmless release to be harmless is not to be expected, about {} would: let a person decide "
+    "on a run, take units of more periods or places, or release fewer variables"
 )
 UNTRIED = (
     "people differ most by {}: release them in classes (global-recoding), leave them out together, or release fewer "
@@ -38,7 +41,7 @@ class Choice:
     result : of the search
     best, judged : the choice, and what unseen units say of it
     unclear : what the search found best, where the plan as it is was kept, since it was not clearly better
-    units : on each side of the search
+    units, all_units : on each side of the search, and in the table
     own : how the search remembers the plan as it is
     telling : the variables by which people differ most
     """
@@ -48,6 +51,7 @@ class Choice:
     judged: Trial | None
     unclear: Trial | None = None
     units: int = 0
+    all_units: int = 0
     own: str = ""
     telling: tuple[str, ...] = ()
 
@@ -67,9 +71,12 @@ class Choice:
             best = result.tried[0].trial
             if not best.rank()[0]:
                 return "everything that passed in the search was refused by unseen units before; change the plan"
-            return f"nothing that was tried passes; nearest: {best.name}, which {best.reason}{self._few}"
-        few = "" if judged.decision == "publish" else self._few
-        return _of_judged(judged, another=len(result.candidates) > 1) + self._kept + few
+            return f"{self._none}; best: {best.name}, which {best.reason}{self._few}"
+        if judged.decision == "publish":
+            return _of_judged(judged, another=False) + self._kept
+        stopped = self._obstacle
+        why = f"; {stopped.sentence}" if stopped is not None and stopped.stops_all else ""
+        return _of_judged(judged, another=len(result.candidates) > 1) + self._kept + why + self._few
 
     @property
     def advice(self) -> tuple[str, ...]:
@@ -88,8 +95,25 @@ class Choice:
         return self.advice or ((f"settings were searched already: {self.sentence}",) if waits else ())
 
     @property
+    def _obstacle(self) -> Obstacle | None:
+        return obstacle(self.result.tried, enough=self.result.enough)
+
+    @property
+    def _none(self) -> str:
+        """That nothing passes, and the gate that stops it; of a search that ended by itself, that nothing can."""
+        stopped = self._obstacle
+        why = "" if stopped is None else f": {stopped.sentence}"
+        exhausted = self.result.complete and stopped is not None and stopped.stops_all
+        none = "no setting that this search knows can pass with these variables and records"
+        return (none if exhausted else "nothing that was tried passes") + why
+
+    @property
     def _few(self) -> str:
-        return "" if self.result.enough else FEW.format(self.units)
+        if self.result.enough or not self.result.nearest:
+            return ""
+        needed = units_needed(self.result.nearest[0].trial, self.units)
+        enough = RUN.format(self.all_units) if self.all_units >= needed else MORE.format(self.all_units, needed)
+        return FEW.format(self.units) + enough
 
     @property
     def _kept(self) -> str:
@@ -138,22 +162,24 @@ def choose(
         screened=parts.screen is not None,
         enough=enough,
     )
-    chosen = partial(Choice, result, units=seen.n_units, own=own.key, telling=telling[:MOST_TELLING])
+    none = Choice(result, None, None, None, seen.n_units, parts.all_units, own.key, telling[:MOST_TELLING])
     second = attempts.within_time if parts.confirm else lambda variation, stage: None
     best = confirmed(_open(result, attempts.store), second)
     if best is None:
-        return chosen(None, None)
+        return none
     judged = attempts.trial(best.variation, "judge")
+    changed = replace(none, best=best, judged=judged)
     given = None if best.variation.key == own.key else attempts.within_time(own, "judge")
     if given is None:
-        return chosen(best, judged)
+        return changed
     looks = [(judged, given)]
     again, before = attempts.store.get(best.variation, "confirm"), second(own, "confirm")
     if again is not None and before is not None:
         looks.append((again, before))
     if clearly_better(looks):
-        return chosen(best, judged)
-    return chosen(next(one for one in result.tried if one.variation.key == own.key), given, judged)
+        return changed
+    kept = next(one for one in result.tried if one.variation.key == own.key)
+    return replace(none, best=kept, judged=given, unclear=judged)
 
 
 def clearly_better(looks: Sequence[tuple[Trial, Trial]]) -> bool:

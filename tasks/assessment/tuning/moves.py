@@ -9,6 +9,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.method import Method
 from anoncore.microdata import Microdata, Schema
 from anoncore.registry import METHODS
+from anoncore.utility.pairs import IS_MISSING
 from tasks.assessment.tuning.trial import Trial, Tried
 from tasks.assessment.tuning.variation import Variation
 
@@ -32,6 +33,8 @@ TREATMENTS: tuple[tuple[str, dict[str, object]], ...] = (
     ("extreme-records", {"action": "set-aside"}),
     ("extreme-records", {"action": "top-code"}),
 )
+# Methods that keep the most in tables of mixed variables are tried first: time may end a search before the others.
+EARLY = ("sequential-trees", "household-trees", "spectral-swap", "spectral-rhs", "spectral-synthesis", "data-shuffling")
 COARSER = 10.0
 # Of the variables that drive failed gates, how many are looked at.
 DRIVERS = 3
@@ -57,7 +60,8 @@ def first(own: Variation, acknowledged: Collection[str]) -> list[Variation]:
 
 
 def _methods(acknowledged: Collection[str]) -> Iterator[Method]:
-    for name, method in METHODS.items():
+    for name in dict.fromkeys((*EARLY, *METHODS)):
+        method = METHODS[name]
         if method.prepares or any(f.default is MISSING and f.default_factory is MISSING for f in fields(method)):
             continue
         for settings in ({}, *SETTINGS.get(name, ())):
@@ -95,7 +99,7 @@ def neighbours(
 
 def _drivers(trial: Trial) -> list[str]:
     """Return the variables that drive the failed gates, the first of each gate first."""
-    named = [name for gate in trial.failed for name in gate.variables]
+    named = [name.removesuffix(IS_MISSING) for gate in trial.failed for name in gate.variables]
     return list(dict.fromkeys(named))[:DRIVERS]
 
 
@@ -132,7 +136,7 @@ def _sized(best: Variation, factor: float) -> Iterator[Variation]:
 def _ordered(best: Variation, trial: Trial, computed: Collection[str]) -> Iterator[Variation]:
     """Draw first what lost most, so that its association depends on little else."""
     lost = (gate for gate in (*trial.failed, *trial.lost) if gate.topic in SENSE)
-    named = dict.fromkeys(name for gate in lost for name in gate.variables)
+    named = dict.fromkeys(name.removesuffix(IS_MISSING) for gate in lost for name in gate.variables)
     worst = [name for name in named if name not in computed][:FIRST]
     for i, step in enumerate(best.steps):
         before = getattr(step, "first", None)

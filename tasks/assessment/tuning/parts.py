@@ -47,12 +47,20 @@ class Parts:
     screen : None where the search's tables are small enough for every setting
     confirm : the search's tables, members and non-members exchanged; None without non-members
     search, judge : no unit of the judged members is in any of the others
+    released_units : of a release by a run of the plan
     """
 
     screen: Table | None
     search: Table
     confirm: Table | None
     judge: Table
+    released_units: int
+
+    @property
+    def all_units(self) -> int:
+        """Of the table, those that are its reference sample included."""
+        judged = (self.judge.original, self.judge.reference or self.search.original)
+        return sum(side.n_units for side in judged)
 
     @property
     def records(self) -> dict[Stage, int]:
@@ -78,28 +86,31 @@ def level_of_half(level: float) -> float:
     return float(norm.sf(norm.isf(level * SHARE) / np.sqrt(2.0)) / SHARE)
 
 
-def cut(run: Run, split: Split) -> Parts:
+def cut(run: Run, split: Split, kind: str) -> Parts:
     """Cut a table's units in three.
 
     The reference sample is cut into halves: members and non-members of the search. The members of the release, which
     the search never sees, are judged with the whole reference sample. Without a reference sample the search has one
-    random half of the units and the judgement the other. The same home cuts the same data alike.
+    random half of the units and the judgement the other. The same home cuts the same data alike. A reference of
+    ``kind`` cross is half of the records that are released.
     """
     original = split.original.load()
     rng = np.random.default_rng(int(hashlib.sha256(f"tune {run.streams.persistent_key()}".encode()).hexdigest(), 16))
     if split.reference is None:
         seen, unseen = _halves(original, rng)
         search, confirm, judge = Table(seen, None), None, Table(unseen, None)
+        released = original.n_units
     else:
         reference = split.reference.load()
         one, other = _halves(reference, rng)
         search, confirm, judge = Table(one, other), Table(other, one), Table(original, reference)
+        released = original.n_units + (reference.n_units if kind == "cross" else 0)
     if search.original.n_units < LEAST_UNITS:
         raise Refused(
             f"a search needs at least {LEAST_UNITS} statistical units on each of its sides, and has "
             f"{search.original.n_units}; a table this small is best judged by anonflow compare"
         )
-    return Parts(_screen(search, rng), search, confirm, judge)
+    return Parts(_screen(search, rng), search, confirm, judge, released)
 
 
 def _screen(search: Table, rng: np.random.Generator) -> Table | None:

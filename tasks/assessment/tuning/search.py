@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 from tasks.assessment.tuning.trial import Trial, Tried, unproven_gates
@@ -78,8 +79,8 @@ def search(
 
     Notes
     -----
-    The first look is successive halving with one round (Karnin, Koren, Somekh 2013), the rest is a
-    best-first local search.
+    First looks for which there is no time are left out, and the best of the others go on. The first look is successive
+    halving with one round (Karnin, Koren, Somekh 2013), the rest is a best-first local search.
     """
     tried: dict[str, Tried] = {}
 
@@ -91,21 +92,22 @@ def search(
     def ranked() -> list[Tried]:
         return _ranked(list(tried.values()), enough=enough)
 
-    complete, looked = False, 0
+    complete, looked, unseen = False, 0, 0
     try:
         begin = list(first)
         whole(begin[:1])  # which shows how long a trial takes
         if screened:
             kept = max(LEAST_KEPT, len(begin) // KEPT_ONE_IN) - 1
-            looks = _ranked([Tried(one, _carried_out(attempt, one, "screen")) for one in begin[1:]], enough=False)
-            looked = len(looks[kept:])
+            seen = list(takewhile(lambda one: one[1] is not None, ((one, attempt(one, "screen")) for one in begin[1:])))
+            looks = _ranked([Tried(one, trial) for one, trial in seen if trial is not None], enough=False)
+            unseen, looked = len(begin) - 1 - len(looks), len(looks[kept:])
             begin = [begin[0], *(one.variation for one in looks[:kept])]
         whole(begin)
         changed: set[str] = set()
         while following := [one for one in ranked()[:NEAREST] if one.variation.key not in changed]:
             changed.add(following[0].variation.key)
             whole(neighbours(following[0]))
-        complete = True
+        complete = not unseen
     except _Ended:
         pass
     return SearchResult(tuple(ranked()), looked, complete, enough)

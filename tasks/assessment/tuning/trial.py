@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tasks.assessment.tuning.variation import Variation
@@ -58,6 +58,11 @@ class Trial:
         return tuple(gate for gate in self.gates if gate.verdict == "to decide")
 
     @property
+    def untested(self) -> tuple[GateResult, ...]:
+        """The gates that the table has no records for."""
+        return tuple(gate for gate in self.gates if gate.verdict == "not tested")
+
+    @property
     def unsettled(self) -> tuple[GateResult, ...]:
         """The gates that do not pass, the failed ones first."""
         return (*self.failed, *self.open, *self.lost)
@@ -79,13 +84,17 @@ class Tried:
     trial: Trial
 
 
-def trial_of(name: str, verdict: Verdict, loss: Loss, without: int) -> Trial:
-    """Return what came of a variation that was carried out: ``loss`` is its loss and the reference sample's."""
+def trial_of(name: str, verdict: Verdict, loss: Loss, without: int, *, dependencies_tested: bool) -> Trial:
+    """Return what came of a variation that was carried out: ``loss`` is its loss and the reference sample's.
+
+    Without records enough for any dependency in the table, the gate on dependencies shows nothing by passing.
+    """
+    untested = () if dependencies_tested else ("dependencies",)
     return Trial(
         name=name,
         decision=verdict.decision,
         reason=verdict.reason,
-        gates=verdict.gates,
+        gates=tuple(replace(one, verdict="not tested") if one.name in untested else one for one in verdict.gates),
         loss=_rounded(loss[0]),
         baseline=_rounded(loss[1]),
         without=without,

@@ -46,6 +46,18 @@ class Variation:
         """What distinguishes variations, also those whose parameters have no hash; for the memory of a search alone."""
         return repr(self)
 
+    def in_share(self, share: float) -> Variation:
+        """Return the variation as it treats a share of the units: what is rare among all is so in a part of them.
+
+        Masking methods keep their settings: records hide among as many others as in the release.
+        """
+        scaled = {at: max(2, round(step.fewest_units * share)) for at, step in enumerate(self.steps) if step.prepares}
+        steps = [
+            replace(step, **{"k": scaled[at]}) if at in scaled and scaled[at] < step.fewest_units else step
+            for at, step in enumerate(self.steps)
+        ]
+        return replace(self, steps=tuple(steps))
+
     def of(self, data: Microdata) -> Microdata:
         """Return the table that is masked: the records as they are, without the variables that are left out."""
         kept = data.select([name for name in data.schema.names if name not in self.without])

@@ -43,7 +43,7 @@ def people(units: int, first: int = 0) -> Microdata:
 def parts(run: Run, units: int, *, reference: bool = True, name: str = "") -> Parts:
     store = run.workspace.store
     members, others = store(f"members{name}", people(units)), store(f"others{name}", people(units, 10**6))
-    return cut(run, Split(members, others if reference else None, summary=SUMMARY))
+    return cut(run, Split(members, others if reference else None, summary=SUMMARY), "holdout")
 
 
 def units_of(data: Microdata | None) -> set[int]:

@@ -192,7 +192,7 @@ def test_a_plan_that_is_kept_is_compared_with_what_was_not_clearly_better() -> N
 def test_a_search_of_few_units_says_what_a_custodian_can_do(enough: bool) -> None:
     failed = Tried(Variation(()), Trial("own", "reject", "failed: density"))
     sentence = Choice(SearchResult((failed,), 0, True, enough), None, None, units=65).sentence
-    assert sentence.startswith("nothing that was tried passes; nearest: own, which failed: density")
+    assert sentence.startswith("nothing that was tried passes; best: own, which failed: density")
     assert ("with 65 units on each side of the search" in sentence) == (not enough)
 
 
