@@ -116,11 +116,11 @@ def stopped(plan: str, run: str, *, is_refused: bool) -> Notice:
 
 async def run_sender(client: PrefectClient, home: Home) -> None:
     """Deliver notices until cancelled."""
-    pause = PACE
+    pause, sent = PACE, set[tuple[str, str]]()
     while True:
         await asyncio.sleep(pause)
         try:
-            failed = await deliver(home, await ways(client, home))
+            failed = await deliver(home, await ways(client, home), sent)
         except Exception as error:
             failed = [type(error).__name__]
         if failed:
@@ -170,11 +170,14 @@ def _failing(problem: Exception) -> Send:
     return fail
 
 
-async def deliver(home: Home, found: dict[str, Send]) -> list[str]:
-    """Deliver what waits by every way, once by each; return by which ways something could not be delivered."""
+async def deliver(home: Home, found: dict[str, Send], sent: set[tuple[str, str]]) -> list[str]:
+    """Deliver what waits by every way, once by each; return by which ways something could not be delivered.
+
+    Keys and ways of what was handed over are kept in ``sent``, too: a full disk takes no record of it.
+    """
     waiting, failed = _waiting(home), []
     for notice in waiting.all():
-        delivered = list(notice.delivered)
+        delivered = list(dict.fromkeys((*notice.delivered, *(way for key, way in sent if key == notice.key))))
         for way, send in found.items():
             if way in delivered:
                 continue
@@ -184,10 +187,12 @@ async def deliver(home: Home, found: dict[str, Send]) -> list[str]:
                 failed.append(f"{way}: {error if isinstance(error, Refused) else type(error).__name__}")
             else:
                 delivered.append(way)
+                sent.add((notice.key, way))
                 waiting.put(notice.key, replace(notice, delivered=tuple(delivered)))
         if set(found) <= set(delivered):
             (make_private(waiting.folder / "delivered") / notice.key).touch(mode=0o600)
             waiting.remove(notice.key)
+            sent -= {(notice.key, way) for way in delivered}
     _forget(home)
     return failed
 

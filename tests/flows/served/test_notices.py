@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 from pathlib import Path
 
 import pytest
 
 from flows.served.mail import MAIL_TO, SMTP, MailServer
 from flows.served.notices import Notice, deliver, enqueue, ways
+from flows.served.state import Records
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tests.flows.served.mail import mail_server, self_signed
@@ -44,9 +47,9 @@ def test_a_mail_says_what_has_happened_and_what_to_do_and_comes_once(
 
         enqueue(home, WAITS)
         enqueue(home, Notice("plan/../x", "a plan is refused", "x"))
-        failed = [asyncio.run(deliver(home, {"mail": send, "chat": post})) for _ in range(3)]
+        failed = [asyncio.run(deliver(home, {"mail": send, "chat": post}, set())) for _ in range(3)]
         enqueue(home, WAITS)
-        failed.append(asyncio.run(deliver(home, {"mail": send, "chat": post})))
+        failed.append(asyncio.run(deliver(home, {"mail": send, "chat": post}, set())))
     assert failed == [["mail: SMTPDataError"], [], [], []]
     assert chat == ["anonflow: a release awaits a decision: office-1", "anonflow: a plan is refused: x"]
     assert sorted(mail["Subject"] for mail in server.mails) == sorted(chat)
@@ -64,9 +67,31 @@ def test_a_mail_says_what_has_happened_and_what_to_do_and_comes_once(
     assert text.strip().endswith("Event: awaiting-office-1")
 
 
+def test_what_a_full_disk_takes_no_record_of_is_not_sent_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    enqueue(home, WAITS)
+    posted: list[str] = []
+
+    async def post(notice: Notice) -> None:
+        posted.append(notice.key)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    sent = set[tuple[str, str]]()
+    with monkeypatch.context() as patch:
+        patch.setattr(Records, "put", full)
+        for _ in range(2):
+            with contextlib.suppress(OSError):
+                asyncio.run(deliver(home, {"chat": post}, sent))
+    assert asyncio.run(deliver(home, {"chat": post}, sent)) == []
+    assert posted == [WAITS.key]
+    assert not sent
+    assert not list((home.path / "notices").glob("*.json"))
+
+
 def test_without_any_way_nothing_piles_up(home: Home) -> None:
     enqueue(home, WAITS)
-    assert asyncio.run(deliver(home, {})) == []
+    assert asyncio.run(deliver(home, {}, set())) == []
     assert not list((home.path / "notices").glob("*.json"))
 
 
@@ -130,7 +155,7 @@ def test_a_way_that_cannot_be_used_keeps_the_notice_and_hinders_no_other(
     async def carried_out() -> list[str]:
         # Nothing listens there.
         async with PrefectClient("http://127.0.0.1:1/api") as client:
-            return await deliver(home, {"chat": post} | await ways(client, home))
+            return await deliver(home, {"chat": post} | await ways(client, home), set())
 
     monkeypatch.setenv(SMTP, "smtp://mail:x")
     failed = asyncio.run(carried_out())
