@@ -19,8 +19,8 @@ from tasks.assessment.tuning.variation import Variation
 FEW = "; with {} units on each side of the search many gates stay open: "
 RUN = "anonflow run, which attacks all {} units, can settle them"
 MORE = (
-    "that {} units show a harmless release to be harmless is not to be expected, about {} would: let a person decide "
-    "on a run, take units of more periods or places, or release fewer variables"
+    "that {} units show a harmless release to be harmless is not to be expected, it takes more than {}: let a person "
+    "decide on a run, take units of more periods or places, or release fewer variables"
 )
 UNTRIED = (
     "people differ most by {}: release them in classes (global-recoding), leave them out together, or release fewer "

@@ -41,7 +41,9 @@ class Obstacle:
     def sentence(self) -> str:
         """The gate, how many settings it stops, the nearest figure beside its limit, and what drives it."""
         driven = f"; driven by {', '.join(self.variables)}" if self.variables else ""
-        stopped = f"none of the {self.of} settings tried passes {self.nearest.name}"
+        none = f"none of the {self.of} settings tried passes"
+        tried = "the one setting tried does not pass" if self.of == 1 else none
+        stopped = f"{tried} {self.nearest.name}"
         if not self.stops_all:
             stopped = f"{self.nearest.name} stops {self.stops} of the {self.of} settings tried"
         return f"{stopped} (nearest: {self.nearest.figure}, limit {self.nearest.limit}, with {self.setting}{driven})"
@@ -69,7 +71,7 @@ def obstacle(tried: Sequence[Tried], *, enough: bool) -> Obstacle | None:
 
 
 def units_needed(trial: Trial, units: int) -> int:
-    """Return how many units a table needs for its open gates on risk to show that a harmless release is harmless.
+    """Return above how many units open gates on risk may show that a harmless release is harmless.
 
     Parameters
     ----------
@@ -77,15 +79,16 @@ def units_needed(trial: Trial, units: int) -> int:
 
     Notes
     -----
-    Reaches of intervals fall with the root of the number of units. A run cuts a table in two sides as large as these
-    were, so that it needs twice as many; where it pools halves it needs fewer.
+    Reaches of intervals fall with the root of the number of units. A harmless figure that is above guessing by chance
+    needs more, so that this many suffice for half of the harmless releases. A run cuts a table in two sides as large
+    as these were, so that it needs twice as many; where it pools halves it needs fewer.
     """
     times = max((times_needed(gate.bounds) for gate in trial.open if gate.bounds is not None), default=1.0)
     return int(float(f"{2 * times * units:.2g}"))
 
 
 def kinds(tried: Sequence[Tried]) -> str:
-    """Return what a search tried, in words: how many settings of how many methods, and of which kinds."""
+    """Return what a search tried, in words: how many settings of how many methods, and which kinds differ."""
     variations = [one.variation for one in tried]
     own = len({one.masking for one in variations})
     parts = {
@@ -93,7 +96,7 @@ def kinds(tried: Sequence[Tried]) -> str:
         "with numbers in coarser units": sum(bool(one.rounded) for one in variations),
         "with rare levels or extreme records treated": sum(any(s.prepares for s in one.steps) for one in variations),
     }
-    told = "".join(f", {number} {what}" for what, number in parts.items() if number)
+    told = "".join(f", {number} {what}" for what, number in parts.items() if 0 < number < len(variations))
     return f"{len(variations)} setting(s) of {own} method(s){told}"
 
 
