@@ -20,7 +20,7 @@ def largest(lower, upper, weights, rows, best, second, place):  # type: ignore[n
         end = min(start + TILE, rows.shape[1])
         part = sums[: end - start]
         for t in range(records):
-            part[:] = 0.0
+            _fill(part, np.float32(0.0))
             for j in range(columns):
                 if weights[t, j] > 0.0 and upper[t, j] > lower[t, j]:
                     _add(part, rows[j][start:end], lower[t, j], upper[t, j] - lower[t, j], weights[t, j])
@@ -28,6 +28,13 @@ def largest(lower, upper, weights, rows, best, second, place):  # type: ignore[n
                 group = part[first : first + GROUP]
                 if _above(group, second[t]):
                     _taken(group, start + first, best[t : t + 1], second[t : t + 1], place[t : t + 1])
+
+
+@compiled
+def _fill(values, value):  # type: ignore[no-untyped-def]
+    """Write one value everywhere, as assignment to an array does that takes several times as long to compile."""
+    for i in range(len(values)):
+        values[i] = value
 
 
 @compiled
@@ -79,16 +86,16 @@ def sole(lower, upper, columns, rows, units, found):  # type: ignore[no-untyped-
         for start in range(0, rows.shape[1], BLOCK):
             end = min(start + BLOCK, rows.shape[1])
             part = held[: end - start]
-            part[:] = 1
+            _fill(part, np.int32(1))
             for j in range(lower.shape[1]):
                 if columns[t, j] >= 0:
                     width = max(upper[t, j] - lower[t, j], 0)
                     _narrow(part, rows[columns[t, j]][start:end], lower[t, j], width)
-            if part.sum() > 0:
-                for i in np.flatnonzero(part):
-                    if found[t] == -1:
+            if _above(part, 0) > 0:
+                for i in range(len(part)):
+                    if part[i] and found[t] == -1:
                         found[t] = units[start + i]
-                    elif units[start + i] != found[t]:
+                    elif part[i] and units[start + i] != found[t]:
                         found[t] = -2
                         break
             if found[t] == -2:
@@ -111,22 +118,22 @@ def evidence(lower, upper, weights, columns, rows, mean, inside):  # type: ignor
     size = 1
     while size < min(rows.shape[1], TILE):
         size *= 2
-    sums, terms = np.empty(size, dtype=np.float32), np.zeros(size, dtype=np.float32)
-    tops, masses = np.full(len(lower), np.float32(-np.inf)), np.zeros(len(lower))
+    sums, terms = np.empty(size, dtype=np.float32), np.empty(size, dtype=np.float32)
+    tops, masses = np.empty(len(lower), dtype=np.float32), np.zeros(len(lower))
+    _fill(tops, np.float32(-np.inf))
     shares = np.zeros(inside.shape)
     for start in range(0, rows.shape[1], size):
         end = min(start + size, rows.shape[1])
         part = sums[: end - start]
-        terms[end - start :] = 0.0
+        _fill(terms[end - start :], np.float32(0.0))
         for t in range(len(lower)):
-            part[:] = 0.0
+            _fill(part, np.float32(0.0))
             for j in range(len(columns)):
                 if upper[t, j] > lower[t, j]:
                     _add(part, rows[columns[j]][start:end], lower[t, j], upper[t, j] - lower[t, j], weights[t, j])
-            top = max(tops[t], part.max())
+            top = _largest(part, tops[t])
             scale, tops[t] = np.exp(np.float64(tops[t] - top)), top
-            _exponentiate(part, top)
-            terms[: end - start] = part
+            _exponentiate(part, top, terms)
             masses[t] = masses[t] * scale + _total(terms)
             for j in range(shares.shape[1] if len(shares) else 0):
                 shares[t, j] *= scale
@@ -136,15 +143,23 @@ def evidence(lower, upper, weights, columns, rows, mean, inside):  # type: ignor
                     shares[t, j] += _total(terms)
     for t in range(len(lower)):
         mean[t] = tops[t] + np.log(masses[t] / rows.shape[1])
-        if len(shares):
-            inside[t] = shares[t] / masses[t]
+        for j in range(shares.shape[1] if len(shares) else 0):
+            inside[t, j] = shares[t, j] / masses[t]
 
 
 @compiled
-def _exponentiate(sums, top):  # type: ignore[no-untyped-def]
-    """Replace sums by exponentials relative to ``top``; far below, a row adds less than single precision holds."""
+def _largest(sums, top):  # type: ignore[no-untyped-def]
+    for i in range(len(sums)):
+        top = max(top, sums[i])
+    return top
+
+
+@compiled
+def _exponentiate(sums, top, terms):  # type: ignore[no-untyped-def]
+    """Replace sums by exponentials relative to ``top``, copied to ``terms``; far below, a row adds nothing."""
     for i in range(len(sums)):
         sums[i] = np.exp(sums[i] - top) if sums[i] > top - np.float32(20.0) else np.float32(0.0)
+        terms[i] = sums[i]
 
 
 @compiled

@@ -8,26 +8,23 @@ from anoncore.kernels._compiled import compiled
 
 
 @compiled
-def minimal_sets(codes, target, most):  # type: ignore[no-untyped-def]
+def minimal_sets(codes, target, most, levels):  # type: ignore[no-untyped-def]
     """Return the rows and sets of all minimal uniques; see :func:`anoncore.kernels.minimal_uniques.minimal_uniques`.
 
     Sets are visited in the order of their bit masks: every subset comes before the sets that hold it. A set's
     partition is that of the set without its lowest variable, refined by that variable.
     """
     n, m = codes.shape
-    rows, ends, sizes = (
-        np.empty((most + 1, n), np.int32),
-        np.empty((most + 1, n), np.int32),
-        np.zeros(most + 1, np.intp),
-    )
+    rows, ends = np.empty((most + 1, n), np.int32), np.empty((most + 1, n), np.int32)
+    sizes, head = np.zeros(most + 1, np.intp), np.empty(n, np.intp)
     if n > 0:
         ends[0, 0], sizes[0] = n, 1
         for i in range(n):
-            rows[0, i] = i
-    counts = np.zeros((3, codes.max() + 2 if n > 0 else 1), np.int32)
-    head, found, capacity = np.full(n, -1, np.intp), np.int64(0), max(16, n)
+            rows[0, i], head[i] = i, -1
+    counts, found, capacity = np.zeros((3, levels), np.int32), np.int64(0), max(16, n)
     owner, sets, following = np.empty(capacity, np.intp), np.empty(capacity, np.int64), np.empty(capacity, np.intp)
-    members, depth, mask = np.full(most + 1, m, np.intp), 0, np.int64(0)
+    members, depth, mask = np.empty(most + 1, np.intp), 0, np.int64(0)
+    members[0] = m
     upcoming = np.zeros(most + 1, np.intp)
     while depth >= 0:
         if depth == most or upcoming[depth] >= members[depth] or sizes[depth] == 0:

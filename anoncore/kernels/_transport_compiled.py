@@ -22,11 +22,11 @@ def balance(rows, at, surplus, prices, ceilings, far):  # type: ignore[no-untype
     """
     q = rows.shape[1]
     losses = np.empty((q, q), dtype=np.int64)
+    path, distances = np.empty(q, dtype=np.int64), np.empty(q, dtype=np.int64)
     for level in range(q):
         _least_losses(rows, at, level, far, losses[level])
     while surplus.any():
-        path, distances = _shortest_path(losses, ceilings, prices, surplus, far)
-        steps = len(path) - 1
+        steps = _shortest_path((losses, ceilings, prices, surplus), far, path, distances)
         for i in range(steps, 0, -1):
             if losses[path[i], path[i - 1]] > ceilings[path[i], path[i - 1]]:
                 return
@@ -47,7 +47,8 @@ def balance(rows, at, surplus, prices, ceilings, far):  # type: ignore[no-untype
 @compiled
 def _least_losses(rows, at, level, far, least):  # type: ignore[no-untyped-def]
     """Write the least score that a record at this level gives up by moving, for every destination."""
-    least[:] = far
+    for other in range(len(least)):
+        least[other] = far
     for i in range(len(at)):
         if at[i] == level:
             own = rows[i, level]
@@ -77,11 +78,16 @@ def _move(rows, at, a, b, loss, amount):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _shortest_path(losses, ceilings, prices, surplus, far):  # type: ignore[no-untyped-def]
-    """Find the nearest level with too few records by Dijkstra's algorithm; return the path backwards, and distances."""
+def _shortest_path(state, far, path, distances):  # type: ignore[no-untyped-def]
+    """Find the nearest level with too few records by Dijkstra's algorithm; write the path backwards, and distances.
+
+    Return how many steps the path has.
+    """
+    losses, ceilings, prices, surplus = state
     q = len(prices)
-    distances = np.where(surplus > 0, 0, far)
-    parents, waiting = np.full(q, -1), np.ones(q, dtype=np.bool_)
+    parents, waiting = np.empty(q, dtype=np.int64), np.empty(q, dtype=np.bool_)
+    for level in range(q):
+        distances[level], parents[level], waiting[level] = 0 if surplus[level] > 0 else far, -1, True
     while True:
         nearest = -1
         for level in range(q):
@@ -95,10 +101,11 @@ def _shortest_path(losses, ceilings, prices, surplus, far):  # type: ignore[no-u
             if distances[nearest] + cost < distances[level]:
                 distances[level] = distances[nearest] + cost
                 parents[level] = nearest
-    path = [nearest]
-    while parents[path[-1]] >= 0:
-        path.append(parents[path[-1]])
-    return path, distances
+    path[0], steps = nearest, 0
+    while parents[path[steps]] >= 0:
+        path[steps + 1] = parents[path[steps]]
+        steps += 1
+    return steps
 
 
 @compiled
@@ -115,7 +122,9 @@ def shortlist(scores, levels, length, wanted, ceilings):  # type: ignore[no-unty
     """
     q = len(scores)
     losses, rows = np.empty((q, length), dtype=np.int64), np.empty((q, length), dtype=np.int64)
-    held = np.bincount(levels, minlength=q)
+    held = np.zeros(q, dtype=np.int64)
+    for i in range(len(levels)):
+        held[levels[i]] += 1
     for a in range(q):
         seen = 0
         for i in range(len(levels)):
@@ -127,7 +136,8 @@ def shortlist(scores, levels, length, wanted, ceilings):  # type: ignore[no-unty
         for b in range(q if seen else 0):
             if b != a:
                 ceilings[a, b] = losses[b, 0]
-                wanted[rows[b]] = True
+                for i in range(length):
+                    wanted[rows[b, i]] = True
 
 
 @compiled

@@ -56,5 +56,6 @@ def minimal_uniques(
         raise AnonymizationError(
             f"at most {MOST_VARIABLES} variables can be searched, got {codes.shape[1]}; name fewer"
         )
-    rows, sets = minimal_sets(np.ascontiguousarray(codes, dtype=np.int32), alone.astype(np.int32), largest)
+    levels = int(codes.max(initial=-1)) + 1
+    rows, sets = minimal_sets(np.ascontiguousarray(codes, dtype=np.int32), alone.astype(np.int32), largest, levels)
     return rows, sets

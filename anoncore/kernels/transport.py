@@ -88,7 +88,8 @@ def _solve(scores: Scores, counts: Scores) -> tuple[Integers, Scores]:
         # Every fourth record on average, spread evenly whatever period the data have (Fibonacci hashing).
         hashed = np.arange(n_records, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         sample = np.flatnonzero(hashed < np.uint64(2**62))
-        _, prices = _solve(scores[:, sample], _apportion(counts, sample.size))
+        # In the order of the whole: for another one the kernel would be compiled once more.
+        _, prices = _solve(np.ascontiguousarray(scores[:, sample]), _apportion(counts, sample.size))
 
     net = scores - prices[:, None]
     levels = net.argmax(axis=0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.signal import fftconvolve
+from scipy.fft import irfft, next_fast_len, rfft
 from scipy.stats import binom
 
 from anoncore.errors import AnonymizationError
@@ -326,7 +326,8 @@ def beginning_p(least: float, lengths: Indices, share: float) -> float:
         drawn = length - before
         if drawn > FEW_DRAWS:
             added = binom.pmf(np.arange(drawn + 1), drawn, share)
-            chance = np.maximum(0.0, fftconvolve(chance, added))
+            size = next_fast_len(length + 1, real=True)
+            chance = np.maximum(0.0, irfft(rfft(chance, size) * rfft(added, size), size)[: length + 1])
         else:
             for _ in range(drawn):
                 chance = np.convolve(chance, [1.0 - share, share])
