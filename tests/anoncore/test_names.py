@@ -12,7 +12,6 @@ from anoncore.kernels.fuzzy import c_means as fuzzy
 NAMES = [
     (projection.project, ["points", "A", "b", "scale", "lower", "upper"]),
     (fuzzy.fuzzy_c_means, ["x", "centers", "m"]),
-    (fuzzy.entropy_fuzzy_c_means, ["x", "centers", "lam"]),
     (fuzzy.memberships, ["x", "centers", "m"]),
     (boxes.half_widths, ["a", "density", "k", "l", "epsilon"]),
     (boxes.optimal_weights, ["c", "n", "A"]),

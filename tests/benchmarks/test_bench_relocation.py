@@ -116,7 +116,7 @@ def test_move_among_1_600_000_records(households, show, monkeypatch):
         f"net_flows {1000 * seconds(lambda: net_flows(COUNTS, targets())):.2f} ms",
         f"relocate  {ours:.2f} s   (target 7)",
         *(f"   {name:<16} {spent:.2f} s wall" for name, spent in stages.items()),
-        f"vital records moved {flows.sum()}, records that changed area {moved.moved_records}, "
+        f"vital records moved {flows.sum()}, records that changed area {2 * moved.flow_records.sum()}, "
         f"cost {moved.cost:.1f}, at least {moved.lower_bound:.1f}",
         f"largest shift of an area's means {shift:.2e} sd, bound {mean_shift_bound(moved, populations).max():.2e}",
     )

@@ -244,20 +244,6 @@ def fuzzy_c_means(
     return Clustering(v, history[-1], len(history) - 1, converged, dropped, listed / len(history), np.array(history))
 
 
-def entropy_fuzzy_c_means(
-    x: Floats, centers: Floats, lam: float, *, constrain: Constrain | None = None, settings: Settings = _SETTINGS
-) -> Clustering:
-    """Run `fuzzy_c_means` by the law of a λ, in inverse squared units of x; ∞ is k-means.
-
-    Examples
-    --------
-    >>> pair = np.array([[0.0], [2.0], [10.0], [12.0]])
-    >>> entropy_fuzzy_c_means(pair, np.array([[3.0], [4.0]]), 1.0).centers.ravel().round(6)
-    array([ 1., 11.])
-    """
-    return fuzzy_c_means(x, centers, Law.efcm(lam), constrain=constrain, settings=settings)
-
-
 def _check_count(n: int, c: int) -> None:
     if not 1 <= c <= n:
         raise AnonymizationError(f"the number of centres must be between 1 and the {n} records, got {c}")

@@ -62,11 +62,6 @@ class Relocation:
         """Records or households whose area changed."""
         return 2 * len(self.pairs)
 
-    @property
-    def moved_records(self) -> int:
-        """Records whose area changed."""
-        return 2 * int(self.flow_records.sum())
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Units:

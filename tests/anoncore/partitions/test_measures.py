@@ -16,12 +16,10 @@ from anoncore.partitions.identical import identical_counts
 from anoncore.partitions.neighbours import Sought, isolated_records, nearest_distances
 from anoncore.partitions.order import Column, kolmogorov_distance
 from anoncore.partitions.outermost import outermost
-from anoncore.partitions.pairs import pair_changes
 from anoncore.partitions.store import Serial
 from anoncore.partitions.table import PartitionedTable, partitioned
 from anoncore.risk.dominance import dominance
 from anoncore.risk.tail import identical_records
-from anoncore.utility import pair_utility
 
 
 def people(seed: int, levels: tuple[str, ...]) -> Microdata:
@@ -151,24 +149,3 @@ def test_kolmogorovs_distance_is_that_of_the_whole_columns(shift: float, digits:
     assert kolmogorov_distance(run, Column("a", 5), Column("none", 2)) == 1.0
     assert kolmogorov_distance(run, Column("none", 2), Column("none", 2)) == 0.0
     assert {name for name, _ in run.store.chunks} == {"a", "b", "none"}
-
-
-@pytest.mark.parametrize("rows", [300, 70])
-def test_associations_change_as_in_the_whole_table(rows: int) -> None:
-    run, data = Serial(), []
-    for number, side in enumerate(SIDES):
-        rng = np.random.default_rng(number)
-        y = side.frame["y"].to_numpy()
-        frame = side.frame.assign(z=y + rng.normal(size=300) * (number + 1), rank=rng.choice([*"lmh"], 300))
-        variables = [Variable("z", "continuous"), Variable("rank", "ordinal", levels=(*"lmh",))]
-        data.append(Microdata(frame, Schema([*side.schema, *variables])))
-    tables = [partitioned(run.store, f"p{number}", side, rows) for number, side in enumerate(data)]
-    whole, (found, left_out) = pair_utility(*data), pair_changes(run, *tables)
-    assert left_out == ()
-    assert found.compared == whole.compared == 14
-    assert found.median == pytest.approx(whole.median, abs=1e-9)
-    assert {one.variables for one in found.worst} == {one.variables for one in whole.worst}
-    for ours, theirs in zip(found.worst, whole.worst, strict=True):
-        assert (ours.variables, ours.measure) == (theirs.variables, theirs.measure)
-        figures = [(one.original, one.released, one.reference, one.two_samples) for one in (ours, theirs)]
-        assert figures[0] == pytest.approx(figures[1], abs=1e-9)
