@@ -21,6 +21,7 @@ from pydantic import Field
 from flows.orchestration.prefect import PrefectRunner
 from flows.release import hand_over
 from flows.served import monitor
+from flows.served.notices import Notice
 from flows.served.state import PendingDecision, pending_decisions
 from tasks.common.errors import Refused, sanitise_errors
 from tasks.common.formatting import markdown_cell, markdown_table, sentence
@@ -95,7 +96,8 @@ def enter(home: Home, outcome: outcomes.Outcome, run: str, name: str, plan: str)
 
 
 def _notify(home: Home, entry: PendingDecision, event: str, subject: str, text: str, action: str) -> None:
-    monitor.notify_of_release(home, event, subject, entry.plan, entry.release, text, action, until=entry.deadline)
+    notice = Notice(event, subject, entry.plan, entry.release, text, until=entry.deadline, action=action)
+    monitor.notify_of_release(home, notice)
 
 
 def ask(home: Home, entry: PendingDecision) -> State[Any]:
@@ -157,7 +159,8 @@ def decided(home: Home, entry: PendingDecision) -> State[Any] | None:
     finally:
         pending_decisions(home).remove(entry.release)
     if event in CLOSED:
-        monitor.notify_of_release(home, event, f"a release is {event}", entry.plan, entry.release, why, CLOSED[event])
+        closed = Notice(event, f"a release is {event}", entry.plan, entry.release, why, action=CLOSED[event])
+        monitor.notify_of_release(home, closed)
     kind = {"expired": Cancelled, "superseded": Cancelled, "rejected": Failed}.get(event, Completed)
     return kind(name=event.capitalize(), message=f"{entry.release}: {why}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
@@ -51,19 +52,15 @@ def report_assessment(home: Home, plan: str, outcome: Outcome) -> None:
         _note_edits(home, plan, outcome.release)
     emit(outcome.status, plan, outcome.release, **facts)
     if outcome.status == "rejected":
-        notify_of_release(
-            home, "rejected", "a release was rejected", plan, outcome.release, outcome.reason, CHANGE_PLAN
-        )
+        notice = Notice("rejected", "a release was rejected", plan, outcome.release, outcome.reason, action=CHANGE_PLAN)
+        notify_of_release(home, notice)
     _register(plan, outcome.mlflow_run, outcome.release, outcome.status)
 
 
-def notify_of_release(
-    home: Home, event: str, subject: str, plan: str, release: str, text: str, action: str, *, until: str = ""
-) -> None:
-    """Tell people what became of a release in this run, once for each event and release."""
+def notify_of_release(home: Home, notice: Notice) -> None:
+    """Tell people what became of a release in this run, once for each event, which ``key`` names, and release."""
     link = notices.page_of(str(flow_run.id or ""))
-    key = f"{event}-{release}"
-    notices.enqueue(home, Notice(key, subject, plan, release, text, until=until, link=link, action=action))
+    notices.enqueue(home, replace(notice, key=f"{notice.key}-{notice.release}", link=link))
 
 
 def report_failure(home: Home, error: Exception) -> None:
