@@ -305,14 +305,16 @@ def striking_beginning(wins: ArrayLike, ends: ArrayLike, share: float) -> float:
     return beginning_p(float(improbable.min()), lengths, share)
 
 
-def beginning_p(least: float, lengths: Indices, share: float) -> float:
+def beginning_p(least: float, lengths: Indices, share: float | Floats) -> float:
     """Return P(wins among some first t draws, t one of the lengths, are as improbable as ``least``).
+
+    The wins among the first t draws are as improbable as P(Bin(t, share) ≥ wins).
 
     Parameters
     ----------
     least : 0 … 1, see `striking_beginning`
     lengths : (L ≥ 1,), ascending
-    share : 0 … 1, probability of a win
+    share : 0 … 1, probability of a win; or (L,), the mean probability of the draws up to each length
 
     Notes
     -----
@@ -322,17 +324,20 @@ def beginning_p(least: float, lengths: Indices, share: float) -> float:
     least *= 1.0 + 1e-9  # what differs by rounding alone is one value
     chance = np.ones(1)
     reached, before = 0.0, 0
-    for length in lengths.tolist():
+    means = np.broadcast_to(np.asarray(share, dtype=np.float64), len(lengths))
+    wins = np.diff(means * lengths, prepend=0.0)
+    for length, mean, won in zip(lengths.tolist(), means.tolist(), wins.tolist(), strict=True):
         drawn = length - before
+        own = min(max(won / drawn, 0.0), 1.0)
         if drawn > FEW_DRAWS:
-            added = binom.pmf(np.arange(drawn + 1), drawn, share)
+            added = binom.pmf(np.arange(drawn + 1), drawn, own)
             size = next_fast_len(length + 1, real=True)
             chance = np.maximum(0.0, irfft(rfft(chance, size) * rfft(added, size), size)[: length + 1])
         else:
             for _ in range(drawn):
-                chance = np.convolve(chance, [1.0 - share, share])
+                chance = np.convolve(chance, [1.0 - own, own])
         before = length
-        striking = binom.sf(np.arange(length + 1) - 1, length, share) <= least
+        striking = binom.sf(np.arange(length + 1) - 1, length, mean) <= least
         reached += float(chance[striking].sum())
         chance[striking] = 0.0
     return min(1.0, reached)

@@ -11,7 +11,7 @@ from tasks.common.formatting import count, pvalue
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, by_auc, untested
 from tasks.policy.criteria import IN_THE_DATA
-from tasks.policy.gate import BoundedFigure, Chance, Gate, GateResult, GateVerdict, Metrics
+from tasks.policy.gate import DOUBTFUL, BoundedFigure, Chance, Gate, GateResult, Metrics
 from tasks.policy.limits import MembershipLimit, MembershipPolicy, nonmembers_needed
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounded_attacks import attacks_in_steps
@@ -20,6 +20,10 @@ _RULE = (
     "Fail when an area under the ROC curve is shown to be above `membership_auc`, or when members are over-represented "
     "among the highest scores at a seventh of the level `tail_p`, by more than an attack with an area of 0.55 shows. "
     "Pass when all areas are shown to be within `membership_pass`."
+)
+_OF_EVERYBODY = (
+    "Every release that is like its source tells a little of everybody in it. So members among the highest scores fail "
+    "it only where, at `tail_p`, an attack with an area of 0.55 does not explain them either; else they ask a person."
 )
 
 
@@ -30,6 +34,7 @@ def family_gate(
     meaning: str,
     attacker: str,
     description: str,
+    of_everybody: bool = False,
     more: Callable[[Assessment], Metrics] = lambda assessment: {},
     variables: Callable[[Any], tuple[str, ...]] = lambda family: (),
 ) -> Gate:
@@ -42,13 +47,15 @@ def family_gate(
     meaning : what the figure says, as part of a sentence
     attacker : who attacks and how, one sentence
     description : what is compared with what; the rule of the verdict is added
+    of_everybody : the attack sees a little of everybody in any release that is like its source, and not only copies of
+        some, so that an excess among the highest scores may be that of an area that is accepted
     more : metrics beside the worst area and the p-value
     variables : that drive the figure, from the family, where single ones can be named
     """
 
     def evaluate(assessment: Assessment, policy: MembershipPolicy) -> tuple[GateResult, ...]:
         family = getattr(assessment.risk, field)
-        result = family_result(name, family, policy, meaning)
+        result = family_result(name, family, policy, meaning, of_everybody)
         return (result if family is None else replace(result, variables=variables(family)),)
 
     def metrics(assessment: Assessment) -> Metrics:
@@ -60,7 +67,7 @@ def family_gate(
 
     return Gate(
         name=name,
-        description=f"{description} {_RULE}",
+        description=f"{description} {_RULE}{f' {_OF_EVERYBODY}' if of_everybody else ''}",
         evaluate=evaluate,
         limits=MembershipLimit,
         individual=True,
@@ -71,26 +78,30 @@ def family_gate(
     )
 
 
-def family_result(name: str, family: AttackFamily | None, policy: MembershipPolicy, meaning: str) -> GateResult:
+def family_result(
+    name: str, family: AttackFamily | None, policy: MembershipPolicy, meaning: str, of_everybody: bool
+) -> GateResult:
     """Decide by the worst form of an attack: its area under the curve, and members among its highest scores."""
     limit, baseline = policy.area_limit, "0.50, guessing"
     if family is None:
         return GateResult(name, "not tested", "needs non-members", limit, baseline, 0, meaning)
-    area, top, level = family.worst.attack.area, family.worst_top, policy.test_p
+    area, top = family.worst.attack.area, family.worst_top
     figure = f"AUC {area.auc:.3f} [{area.lower:.3f}, {family.upper:.3f}]"
     meaning += f"; worst of {family.n_tests} forms: {family.worst.name}"
     areas = (BoundedFigure.of(one.attack.area.auc, one.attack.area, one.name) for one in family.attacks)
-    bounds, chance = policy.area_bounds(*areas), Chance(family.top_p, level)
-    verdict: GateVerdict = bounds.verdict
-    needed = ""
-    if chance.fails:
-        verdict = "fail"
+    bounds, chance = policy.area_bounds(*areas), Chance(family.top_p, policy.test_p)
+    if of_everybody:
+        chance = replace(chance, beyond=Chance(family.accepted_p, policy.tail_p))
+    verdict, needed = chance.beside(bounds.verdict), ""
+    if beyond_chance := chance.phrase("corrected for all forms"):
         scores = top.attack.top
-        figure += f", p = {family.p:.2g} corrected for all forms"
-        limit += f"; fail: p < {level:.2g}"
+        figure += beyond_chance
+        limit += f"; {chance.limit}"
         meaning += f"; of about {scores.n} highest scores at most {scores.members} are members’ ({top.name})"
-    elif verdict == "inconclusive":
+    if bounds.verdict == "inconclusive":
         needed = nonmembers_needed(area, policy)
+    elif verdict == "inconclusive":
+        needed = DOUBTFUL
     n = family.n_members + family.n_nonmembers
     return GateResult(name, verdict, figure, limit, baseline, n, meaning, bounds=bounds, chance=chance, needed=needed)
 

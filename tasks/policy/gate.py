@@ -21,6 +21,7 @@ GateVerdict = Literal["fail", "inconclusive", "to decide", "waived", "by design"
 WORST_FIRST: tuple[GateVerdict, ...] = get_args(GateVerdict)
 Topic = Literal["Risk", "Claims", "Sense", "Utility"]
 Metrics = Mapping[str, float | None]
+FormValues = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,13 @@ class Bounds:
         )
 
 
+# What would decide where chance does not explain the highest scores of an attack, and an accepted attack may.
+DOUBTFUL = (
+    "; members are more frequent among the highest scores than chance explains, and not shown to be more frequent than "
+    "by an attack with an area of 0.55: stronger masking or fewer variables would lower it"
+)
+
+
 @dataclass(frozen=True)
 class Chance:
     """A test that a harmless release passes, in one form or several.
@@ -88,11 +96,13 @@ class Chance:
     Parameters
     ----------
     forms : name and p-value of each; "" where there is one
-    level : below which the release fails
+    level : below which chance does not explain it
+    beyond : the same test of a release as bad as is accepted, where more than nothing is; the release fails by both
     """
 
-    forms: tuple[tuple[str, float], ...]
+    forms: FormValues
     level: float
+    beyond: Chance | None = None
 
     @property
     def p(self) -> float:
@@ -100,9 +110,40 @@ class Chance:
         return min(float(np.min([p for _, p in self.forms])) * len(self.forms), 1.0)
 
     @property
+    def is_explained(self) -> bool:
+        """Whether chance may explain it; what is not a number has no explanation."""
+        return self.p >= self.level
+
+    @property
     def fails(self) -> bool:
-        """Whether chance does not explain it; what is not a number fails."""
-        return not self.p >= self.level
+        """Whether neither chance nor what is accepted explains it."""
+        return not self.is_explained and (self.beyond is None or self.beyond.fails)
+
+    @property
+    def limit(self) -> str:
+        """What fails the release and what passes, as a phrase."""
+        fails = f"fail: p < {self.level:.2g}"
+        if self.beyond is None:
+            return fails
+        return f"{fails}, and < {self.beyond.level:.2g} were the area 0.55; pass: p ≥ {self.level:.2g}"
+
+    def beside(self, verdict: Verdict) -> Verdict:
+        """Return the verdict of the test and of bounds together, which are worse by what the test finds."""
+        if self.fails:
+            return "fail"
+        return verdict if self.is_explained else worst_of({verdict, "inconclusive"})
+
+    def phrase(self, of: str) -> str:
+        """Return what chance does not explain, as the end of a figure; "" where it explains all.
+
+        Parameters
+        ----------
+        of : what the p-values are of
+        """
+        if self.is_explained:
+            return ""
+        accepted = f", {self.beyond.p:.2g} were the area 0.55" if self.beyond else ""
+        return f", p = {self.p:.2g} {of}{accepted}"
 
 
 @dataclass(frozen=True)

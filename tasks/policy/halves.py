@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Attack
-from tasks.policy.gate import BoundedFigure, Bounds, Chance, Gate, GateResult, Metrics
+from tasks.policy.gate import DOUBTFUL, BoundedFigure, Bounds, Chance, FormValues, Gate, GateResult, Metrics
 from tasks.policy.published import PublishedAssessment
 
 # Of two halves the one that fails, or leaves more open, speaks for both.
@@ -19,6 +19,7 @@ OPEN_FIRST = ("fail", "not tested", "inconclusive")
 # Each half shows the form of the attack that does best on it, which need not be the same.
 OWN = "halves, each in its own worst form"
 EACH = "two halves of the units were masked by the whole plan and tested with each other as non-members"
+BOTH = "of both halves together"
 
 
 def results_of(gate: Gate, assessment: Assessment | PublishedAssessment, policy: Section) -> tuple[GateResult, ...]:
@@ -66,7 +67,8 @@ def _joined(whole: GateResult | None, halves: Sequence[GateResult]) -> GateResul
     """Return one result for one question."""
     if whole is not None and all(one == whole for one in halves):
         return whole  # nothing of it is measured of halves
-    failed = _failed(halves)
+    together = _together([one.chance for one in halves if one.chance is not None])
+    failed = _failed(halves, together)
     tested = whole is not None and whole.verdict != "not tested"
     if whole is not None and tested and (whole.verdict == "fail" or failed is None):
         return whole
@@ -82,12 +84,13 @@ def _joined(whole: GateResult | None, halves: Sequence[GateResult]) -> GateResul
     figures = "; ".join(one.figure for one in halves)
     return replace(
         surest,
-        verdict=pooled.verdict,
-        figure=f"{_bounded(worst, pooled.upper)}; {OWN}: {figures}",
+        verdict=together.beside(pooled.verdict) if together else pooled.verdict,
+        figure=f"{_bounded(worst, pooled.upper)}; {OWN}: {figures}{'' if together is None else together.phrase(BOTH)}",
         records=sum(one.records for one in halves),
         meaning=f"{surest.meaning}; mean of the halves in the form that is worst for both: {EACH}",
         bounds=pooled,
-        needed=_needed(pooled) if pooled.verdict == "inconclusive" else "",
+        chance=together,
+        needed=_needed(pooled) if pooled.verdict == "inconclusive" else DOUBTFUL,
     )
 
 
@@ -123,33 +126,39 @@ def _bounded(worst: BoundedFigure, upper: float) -> str:
     return f"{worst.value:.3f} [{worst.lower:.3f}, {upper:.3f}]"
 
 
-def _failed(halves: Sequence[GateResult]) -> GateResult | None:
+def _failed(halves: Sequence[GateResult], together: Chance | None) -> GateResult | None:
     """Return the result that fails the release: of one half by itself, or of both by their p-values together."""
     for one in halves:
         alone = one.bounds.verdict if one.bounds else "pass" if one.chance else one.verdict
         if alone == "fail":
             return replace(one, verdict="fail", meaning=f"{one.meaning}; of one half: {EACH}")
-    tests = [one.chance for one in halves if one.chance is not None]
-    if not tests:
-        return None
-    names = dict.fromkeys(name for one in tests for name, _ in one.forms)
-    by_form = {name: [dict(one.forms)[name] for one in tests if name in dict(one.forms)] for name in names}
-    together = Chance(tuple((name, _together(p)) for name, p in by_form.items()), tests[0].level)
-    if not together.fails:
+    if together is None or not together.fails:
         return None
     worse = min(halves, key=lambda one: one.chance.p if one.chance else 1.0)
     return replace(
         worse,
         verdict="fail",
-        figure=f"{OWN}: {'; '.join(one.figure for one in halves)}; p = {together.p:.2g} of both halves together",
+        figure=f"{OWN}: {'; '.join(one.figure for one in halves)}{together.phrase(BOTH)}",
         meaning=f"{worse.meaning}; {EACH}",
         chance=together,
     )
 
 
-def _together(p: Sequence[float]) -> float:
-    """Return the p-value of independent tests by Fisher's method; not a number where one of them is none."""
-    return float(chi2.sf(-2.0 * math.fsum(math.log(max(one, 1e-300)) for one in p), 2 * len(p)))
+def _together(tests: Sequence[Chance]) -> Chance | None:
+    """Return the tests of the halves as one, form by form; None without any."""
+    if not tests:
+        return None
+    beyond = _together([one.beyond for one in tests if one.beyond is not None])
+    return Chance(_by_form([one.forms for one in tests]), tests[0].level, beyond)
+
+
+def _by_form(halves: Sequence[FormValues]) -> FormValues:
+    """Return the p-value of each form by Fisher's method; not a number where one of them is none."""
+    p: dict[str, list[float]] = {}
+    for name, value in (form for half in halves for form in half):
+        p.setdefault(name, []).append(value)
+    logs = {name: math.fsum(math.log(max(one, 1e-300)) for one in each) for name, each in p.items()}
+    return tuple((name, float(chi2.sf(-2.0 * total, 2 * len(p[name])))) for name, total in logs.items())
 
 
 def _pooled(bounds: Sequence[Bounds]) -> Bounds:

@@ -57,7 +57,8 @@ def _top(top: TopScores) -> TopScores:
     n = at_least_ten(top.n)
     members, step = min(at_least_ten(top.members), n), 10.0 / n
     lower = int(top.lower / step) * step
-    return replace(top, n=n, members=members, precision=members / n, lower=lower, p=p_value(top.p))
+    p, accepted_p = p_value(top.p), p_value(top.accepted_p)
+    return replace(top, n=n, members=members, precision=members / n, lower=lower, p=p, accepted_p=accepted_p)
 
 
 def _together(found: ValuesTogether) -> ValuesTogether:

@@ -3,7 +3,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import binomtest, norm
 
 from anoncore import Microdata, Schema, Variable, anonymize
 from anoncore.kernels.agreement import largest_agreement, log_mean_evidence
@@ -184,13 +184,25 @@ def test_an_excess_among_the_highest_scores_counts_where_it_is_more_than_an_acce
     assert small.p == 1.0
     # One member in fifty is given away beside that.
     members[:1000] += 4.0
-    assert top_scores(members, nonmembers).p < 1e-9
+    found = top_scores(members, nonmembers)
+    assert max(found.p, found.accepted_p) < 1e-9
 
 
 def test_chance_among_the_highest_scores_is_what_it_is_said_to_be():
     draw = np.random.default_rng(4)
     rejected = sum(top_scores(*draw.normal(size=(2, 300))).p < 0.05 for _ in range(400))
     assert rejected <= 0.05 * 400 + 3 * np.sqrt(0.05 * 0.95 * 400)
+
+
+def test_an_accepted_area_explains_the_highest_scores_that_chance_does_not():
+    draw = np.random.default_rng(5)
+    apart = np.sqrt(2.0) * norm.ppf(0.55)
+    tops = [top_scores(draw.normal(apart, size=2000), draw.normal(size=2000)) for _ in range(200)]
+    assert sum(one.p < 0.01 for one in tops) > 80
+    assert sum(one.accepted_p < 0.05 for one in tops) <= 0.05 * 200 + 3 * np.sqrt(0.05 * 0.95 * 200)
+    members, nonmembers = draw.normal(apart, size=2000), draw.normal(size=2000)
+    members[:40] = 9.0
+    assert top_scores(members, nonmembers).accepted_p < 1e-6
 
 
 def scores_by_likelihood(a, release, b, own):

@@ -229,13 +229,17 @@ def test_the_parts_are_told():
     assert close_pairs(FAR, FAR) == ClosePairs(n=0, n_released=0, n_people=200, n_among=0, n_cross=0, tau=0.1, p=1.0)
 
 
-def test_many_draws_between_two_lengths_are_added_as_one_by_one():
-    least, share, lengths = 0.02, 0.4, (10, 300)
+@pytest.mark.parametrize("mean", [0.4, np.array([0.4, 0.4]), np.array([0.6, 0.4])])
+def test_many_draws_between_two_lengths_are_added_as_one_by_one(mean):
+    least, lengths = 0.02, np.array([10, 300])
+    means = np.broadcast_to(mean, 2)
+    first, then = means[0], (300 * means[1] - 10 * means[0]) / 290
     chance, reached = np.ones(1), 0.0
     for t in range(1, lengths[-1] + 1):
-        chance = np.convolve(chance, [1 - share, share])
+        won = first if t <= 10 else then
+        chance = np.convolve(chance, [1 - won, won])
         if t in lengths:
-            striking = binom.sf(np.arange(t + 1) - 1, t, share) <= least
+            striking = binom.sf(np.arange(t + 1) - 1, t, means[0] if t == 10 else means[1]) <= least
             reached += chance[striking].sum()
             chance[striking] = 0.0
-    assert beginning_p(least, np.array(lengths), share) == pytest.approx(reached, abs=1e-13)
+    assert beginning_p(least, lengths, mean) == pytest.approx(reached, abs=1e-13)

@@ -85,7 +85,7 @@ def attack(auc: float = 0.51, lower: float = 0.48, upper: float = 0.54) -> Membe
 def family(kind: type[AttackFamily] = AttackFamily, p: float = 0.3, **area: float) -> Any:
     """Return a family of equal attacks; ``p`` is that of all its tests together."""
     forms = KNOWLEDGE if kind is Agreement else KNOWLEDGE[:1]
-    scores = ScoreAttack(attack(**area), TopScores(50, 26, 0.52, 0.3, p / len(forms), 0.5))
+    scores = ScoreAttack(attack(**area), TopScores(50, 26, 0.52, 0.3, p / len(forms), p / len(forms), 0.5))
     more = (
         {
             "variable": "income",

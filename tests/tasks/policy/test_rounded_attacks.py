@@ -8,7 +8,8 @@ from tasks.policy.rounded_attacks import attacks_in_steps
 
 def family(members: int, auc: float, people: int) -> AttackFamily:
     area = MembershipAttack(auc, auc - 0.03, auc + 0.03, people, people, "pass")
-    top = TopScores(n=53, members=members, precision=members / 53, lower=members / 53 - 0.1, p=0.0123, baseline=0.5)
+    share = members / 53
+    top = TopScores(53, members, share, lower=share - 0.1, p=0.0123, accepted_p=0.0345, baseline=0.5)
     return AttackFamily((NamedAttack("nearest", ScoreAttack(area, top)),), people, people)
 
 
