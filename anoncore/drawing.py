@@ -36,9 +36,14 @@ _OWN_COLUMNS = 8
 _ATTEMPTS = 20, 40
 # Parts, by rank, of the numbers of a variable for which is asked what never occurs together.
 PARTS = 10
-# Two levels never occur together if fewer than k units hold both, though chance would give more with a probability of
-# 1 − e⁻⁸ if they were independent. With e⁻⁵, cells that were empty by chance separated members from non-members.
+# Two levels never occur together if fewer than k units hold both, or fewer than two, though chance would give more with
+# a probability of 1 − e⁻⁸ if they were independent. With e⁻⁵, cells that were empty by chance separated members from
+# non-members.
 NEVER = 8.0
+# The same of adjacent tenths of a number together, of which there are more.
+_RUN = 10.0
+_FIRST, _LAST = np.triu_indices(PARTS + 1, 2)
+_COVERED = (np.arange(PARTS) >= _FIRST[:, None]) & (np.arange(PARTS) < _LAST[:, None])
 # A linear model carries scores, and a tree what is left, if it leaves less than this share of what leaves leave.
 _CARRIES = 0.75
 _REGULAR, _MISSING = 0, 1
@@ -140,8 +145,8 @@ class Drawing:
     # Columns of the source and of the table; and pairs of codes of levels, which become columns for each target.
     _columns: list[tuple[Singles, Singles]] = field(default_factory=list)
     _levels: list[tuple[Integers, Integers]] = field(default_factory=list)
-    # The parts of each variable so far, see `_parts`: in the source and in the table.
-    _pairs: list[tuple[Integers, Integers]] = field(default_factory=list)
+    # The parts of each variable so far, see `_parts`, in the source and in the table; and whether it is a number.
+    _pairs: list[tuple[Integers, Integers, bool]] = field(default_factory=list)
     # Of the numbers that edits compute from variables so far, those of the source.
     _computed: dict[str, Floats] = field(default_factory=dict)
     _known_cuts: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)
@@ -180,14 +185,16 @@ class Drawing:
                 break
             values[wrong] = draws.again(wrong, attempt >= _ATTEMPTS[0])
             if draws.number:
-                values[off] = draws.number(off)
+                # A prediction that leads to an impossible number leads there again: later ones are of any record.
+                of_any = attempt >= _ATTEMPTS[0] and attempt % 2
+                values[off] = draws.number(self.rng.integers(len(self.frame), size=len(off)) if of_any else off)
             rows = np.concatenate([wrong, off])
         self.frame[variable.name] = _column(source, variable, values)
-        self._pairs.append((parts_of_source, self._parts(variable, values)))
+        self._pairs.append((parts_of_source, self._parts(variable, values), variable.kind == "continuous"))
         self._remember(variable)
         for one in completed:
             drawn = one.edit.solve(self.frame)
-            self._pairs.append((one.parts, self._parts(one.variable, drawn)))
+            self._pairs.append((one.parts, self._parts(one.variable, drawn), True))
             self._remember_numbers(one.variable, drawn)
 
     def given(self, variable: Variable, column: pd.Series) -> None:
@@ -195,33 +202,38 @@ class Drawing:
         coded = column if variable.kind == "continuous" else column.cat.codes
         values = np.asarray(coded, dtype=np.float64)
         self.frame[variable.name] = column.array
-        self._pairs.append((self._parts(variable, self._source(variable)), self._parts(variable, values)))
+        parts = self._parts(variable, self._source(variable)), self._parts(variable, values)
+        self._pairs.append((*parts, variable.kind == "continuous"))
         self._remember(variable)
 
     def _never(self, variable: Variable, parts: Integers) -> _Never:
         """Return what never occurs beside the ``parts`` of a variable."""
         # Parts that a computed number has in the table alone are counted, too: as never held.
-        rows = [max(int(one.max()), int(table.max()), PARTS) + 1 for one, table in self._pairs]
+        rows = [max(int(one.max()), int(table.max()), PARTS) + 1 for one, table, _ in self._pairs]
         return [
-            (table, *self._never_together(one, parts, variable, n))
-            for (one, table), n in zip(self._pairs, rows, strict=True)
+            (table, *self._never_together((one, is_number), parts, variable, n))
+            for (one, table, is_number), n in zip(self._pairs, rows, strict=True)
         ]
 
-    def _never_together(self, one: Integers, other: Integers, variable: Variable, rows: int) -> tuple[Flags, Flags]:
-        """Return (rows, b) which parts of ``one`` never occur with the states of ``variable``, and with its tenths.
+    def _never_together(
+        self, before: tuple[Integers, bool], other: Integers, variable: Variable, rows: int
+    ) -> tuple[Flags, Flags]:
+        """Return (rows, b) which parts of one drawn before never occur with the states of ``variable``, and its tenths.
 
         What a single unit holds would reveal that it took part, so that fewer than k are none.
         """
         size = rows, max(int(other.max()), PARTS) + 1
+        one, is_number = before
 
-        def absent(parts: Integers) -> Flags:
-            return _absent(self._holders(one * size[1] + parts, rows * size[1]).reshape(size), self.k)
+        def absent(parts: Integers, *, in_tenths: bool) -> Flags:
+            held = self._holders(one * size[1] + parts, rows * size[1]).reshape(size)
+            return _absent(held, self.k, (is_number, in_tenths))
 
-        tenths = absent(other)
+        tenths = absent(other, in_tenths=variable.kind == "continuous")
         if variable.kind != "continuous":
             return tenths, np.zeros_like(tenths)
         regular = (other >= 1) & (other <= PARTS)
-        states = absent(np.where(regular, 1, other))
+        states = absent(np.where(regular, 1, other), in_tenths=False)
         states[:, 1 : PARTS + 1] = states[:, [1]]
         tenths[:, 0] = tenths[:, PARTS + 1 :] = False
         return states, tenths
@@ -344,13 +356,13 @@ class Drawing:
         return parts.astype(np.intp)
 
     def _cuts(self, variable: Variable) -> tuple[Floats, Floats]:
-        """Return the numbers between the tenths of the regular ones, and the spikes."""
+        """Return the numbers between the tenths of all, which are those of the utility measures, and the spikes."""
         if variable.name not in self._known_cuts:
             source = self._source(variable)
-            states, spikes = self._states(source)
-            regular = source[(states == _REGULAR) & ~np.isnan(source)]
-            cuts = np.quantile(regular, np.arange(1, PARTS) / PARTS) if len(regular) else np.empty(0)
-            self._known_cuts[variable.name] = cuts, spikes
+            known = source[~np.isnan(source)]
+            tenths = np.arange(1, PARTS) / PARTS
+            cuts = np.unique(np.quantile(known, tenths, method="inverted_cdf")) if len(known) else np.empty(0)
+            self._known_cuts[variable.name] = cuts, self._states(source)[1]
         return self._known_cuts[variable.name]
 
     def _source(self, variable: Variable) -> Floats:
@@ -533,8 +545,28 @@ def _column(source: pd.Series, variable: Variable, values: Floats) -> pd.Series:
     return pd.Series(pd.Categorical.from_codes(codes, source.cat.categories, ordered=source.cat.ordered))
 
 
-def _absent(held: Integers, k: int) -> Flags:
-    """Return (a, b) which cells of a table of units are too empty for chance to explain it; see `NEVER`."""
+def _absent(held: Integers, k: int, in_tenths: tuple[bool, bool] = (False, False)) -> Flags:
+    """Return (a, b) which cells of a table of units are too empty for chance to explain it; see `NEVER`.
+
+    Row and column 0 are missing values. All others together count, too, and where rows, or columns, 1 … 10 are tenths
+    of a number, adjacent ones do.
+    """
     expected = held.sum(axis=1, keepdims=True) * held.sum(axis=0) / max(int(held.sum()), 1)
-    absent: Flags = (held < k) & (expected >= gammainccinv(k, np.exp(-NEVER)))
-    return absent
+    held, expected = (np.vstack([one, one[1:].sum(axis=0)]) for one in (held, expected))
+    held, expected = (np.column_stack([one, one[:, 1:].sum(axis=1)]) for one in (held, expected))
+    absent = np.zeros(held.shape, dtype=bool)
+    for fewer in {2, k}:
+        absent |= (held < fewer) & (expected >= gammainccinv(fewer, np.exp(-NEVER)))
+    for is_number, cells, *table in (
+        (in_tenths[1], absent, held, expected),
+        (in_tenths[0], absent.T, held.T, expected.T),
+    ):
+        if is_number:
+            own, by_chance = (np.cumsum(one[:, : PARTS + 1], axis=1) for one in table)
+            empty = (own[:, _LAST] - own[:, _FIRST] < k) & (
+                by_chance[:, _LAST] - by_chance[:, _FIRST] >= gammainccinv(k, np.exp(-_RUN))
+            )
+            cells[:, 1 : PARTS + 1] |= empty @ _COVERED
+    absent[1:-1] |= absent[-1]
+    absent[:, 1:-1] |= absent[:, [-1]]
+    return absent[:-1, :-1]

@@ -6,10 +6,12 @@ import pytest
 
 import anoncore
 from anoncore import AnonymizationError, EditSet, Microdata, Schema, Variable
+from anoncore.drawing import _absent
 from anoncore.edits.kinds import LinearEdit
 from anoncore.edits.serialization import from_dict
 from anoncore.methods import SequentialTrees
 from anoncore.risk import measure_risk
+from anoncore.utility.structure import structure
 
 
 def household_survey(n=1200, seed=0):
@@ -226,3 +228,47 @@ def test_levels_keep_many_weak_relations_together():
     kept = between(released) / between(frame)
     assert kept.min() > 0.8  # 0.15 without axes that carry them together
     assert kept.max() < 1.2
+
+
+def in_areas(n, *, seed=0):
+    """Return people of twelve areas with a number of few values in each, one area without it, and a linear one."""
+    draw = np.random.default_rng(seed)
+    area = draw.integers(12, size=n)
+    benefit = 100.0 + 10.0 * ((5 * area) % 12) + draw.choice([0.0, 1.0, 2.0], n)
+    asked = np.where(area == 0, np.nan, np.rint(draw.normal(50, 9, n)))
+    share = np.rint(1000 * benefit / (100 + draw.gamma(3, 4, n))) / 1000
+    columns = {"benefit": benefit, "area": [f"a{one}" for one in area], "asked": asked, "share": share}
+    numbers = {name: Variable(name, "continuous", precision=0.001) for name in columns}
+    schema = Schema([Variable(name, "nominal") if name == "area" else one for name, one in numbers.items()])
+    return Microdata(pd.DataFrame(columns), schema)
+
+
+def test_what_never_meets_does_not_meet_where_each_tenth_of_a_number_alone_expects_few():
+    people = in_areas(1200)  # ten records of an area and a tenth
+    found = structure(people, anoncore.anonymize(people, SequentialTrees(), rng=np.random.default_rng(1)).data)
+    assert found.absent > 50
+    assert found.impossible <= found.by_chance
+
+
+@pytest.mark.parametrize(
+    ("held", "absent"),
+    [
+        # 16.3 expected, four hold it; one more holds it; 10.5 expected, and one holds it, or two do.
+        ([[0, 0, 0], [0, 4, 60], [0, 60, 110]], [(1, 1)]),
+        ([[0, 0, 0], [0, 5, 60], [0, 60, 110]], []),
+        ([[0, 0, 0], [0, 1, 41], [0, 41, 80]], [(1, 1)]),
+        ([[0, 0, 0], [0, 2, 41], [0, 41, 80]], []),
+        # Each of two levels is missing once in a while, and never where the other variable is.
+        ([[0, 30, 0], [11, 60, 30], [11, 60, 30]], []),
+        ([[40, 0, 0], [0, 60, 70], [0, 60, 70]], [(0, 1), (0, 2), (1, 0), (2, 0)]),
+    ],
+)
+def test_a_combination_is_absent_where_chance_does_not_explain_how_few_hold_it(held, absent):
+    assert [tuple(cell) for cell in np.argwhere(_absent(np.array(held), 5))] == absent
+
+
+def test_adjacent_tenths_count_together():
+    held = np.array([[0, *[0] * 10], [0, *[0] * 4, *[8] * 6], [0, *[60] * 4, *[52] * 6]])
+    assert not _absent(held, 5).any()
+    assert np.argwhere(_absent(held, 5, (False, True))).tolist() == [[1, one] for one in range(1, 5)]
+    assert (_absent(held.T, 5, (True, False)) == _absent(held, 5, (False, True)).T).all()
