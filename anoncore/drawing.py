@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,15 @@ from anoncore.edits.kinds import BoundEdit, LinearEdit, RatioEdit
 from anoncore.edits.lookup import LearnedLookup
 from anoncore.edits.model import Edit, EditSet
 from anoncore.edits.product import ProductEdit
-from anoncore.kernels.donor_tree import DonorTree, LeafRule, Singles, leaf_lines, level_scores, target_groups
+from anoncore.kernels.donor_tree import (
+    DonorTree,
+    LeafRule,
+    Singles,
+    independent_targets,
+    leaf_lines,
+    level_scores,
+    target_groups,
+)
 from anoncore.kernels.ranks import normal_scores
 from anoncore.kernels.ridge import class_axes, may_have_axes, ridge
 from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values, without_extremes
@@ -448,7 +456,10 @@ class Drawing:
         return donors
 
     def _grow(self, predictors: Singles, target: NDArray[np.generic], rows: Integers) -> DonorTree:
-        return DonorTree.grow(predictors, target, self.rule, rng=self.rng, weights=self._weights(rows))
+        rule = self.rule
+        if self.data.units is not None:
+            rule = replace(rule, independent=independent_targets(target, self._units[rows]))
+        return DonorTree.grow(predictors, target, rule, rng=self.rng, weights=self._weights(rows))
 
     def _weights(self, rows: Integers) -> Floats | None:
         """Return one over the records of the same unit among ``rows``, so that units are counted."""

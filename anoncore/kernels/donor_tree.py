@@ -35,10 +35,13 @@ class LeafRule:
     significance : float
         Probability with which chance alone makes any split of a tree stay. A split stays if it, or one below it, is
         better than that.
+    independent : float, at least 1
+        Independent targets that a unit has on average, for the tests; see `independent_targets`.
     """
 
     least: int
     significance: float
+    independent: float = 1.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -196,7 +199,8 @@ class DonorTree:
         if predictors.shape[1] and weight.sum() >= 2 * rule.least:
             classes = 0 if target.dtype.kind == "f" else len(np.unique(target))
             nodes = _Nodes.grow(predictors, target, weight, rule.least, int(rng.integers(2**31)))
-            kept = _kept_nodes(nodes, classes, rule.significance / (_CUTS * predictors.shape[1]))
+            level = rule.significance / (_CUTS * predictors.shape[1])
+            kept = _kept_nodes(nodes, classes, level, rule.independent)
             leaf = kept[nodes.leaf_of(predictors)]
         order = np.argsort(leaf, kind="stable")
         return cls(nodes, kept, order, leaf[order])
@@ -289,12 +293,12 @@ def leaf_lines(
     return LeafLines(leaves, chosen, slope, centre[chosen, rows])
 
 
-def _kept_nodes(grown: _Nodes, classes: int, level: float) -> Integers:
+def _kept_nodes(grown: _Nodes, classes: int, level: float, independent: float) -> Integers:
     """Return for each node the node at which its records stay, after pruning."""
     left, right, n, impurity = grown.left, grown.right, grown.size, grown.impurity
     inner = np.flatnonzero(left >= 0)
     within = n[left[inner]] * impurity[left[inner]] + n[right[inner]] * impurity[right[inner]]
-    total, size = n[inner] * impurity[inner], n[inner]
+    total, size = n[inner] * impurity[inner], n[inner] * independent
     gain = np.maximum(total - within, 0.0)
     least = 1e-12 * max(float(total.max(initial=0.0)), 1e-300)
     if classes:
@@ -311,6 +315,44 @@ def _kept_nodes(grown: _Nodes, classes: int, level: float) -> Integers:
         if not split[node] or stays[node] != node:
             stays[[left[node], right[node]]] = stays[node]
     return stays
+
+
+def independent_targets(target: NDArray[np.generic], units: Integers) -> float:
+    """Return how many independent targets a statistical unit has on average.
+
+    Parameters
+    ----------
+    target : (N,) classes (integers or booleans), or numbers (float)
+    units : (N,) int, the unit of each record
+
+    Returns
+    -------
+    float
+        1 where the records of a unit are all alike, N / n where they are as different as those of n units: the mean of
+        m / (1 + (m − 1) ρ) over units of m records.
+
+    Notes
+    -----
+    ρ is the intraclass correlation by analysis of variance (Donner and Koval 1980), of classes over their indicators
+    together. Variances of means grow by 1 + (m − 1) ρ where predictors are constant in a unit, and by less where they
+    are not (Moulton 1986), so that tests by this number are conservative.
+    """
+    _, unit, size = np.unique(units, return_inverse=True, return_counts=True)
+    n, groups = len(units), len(size)
+    if n == groups or groups < 2:
+        return 1.0
+    if target.dtype.kind == "f":
+        values = target.astype(np.float64) - target.mean()
+        explained, mean, total = np.bincount(unit, weights=values) ** 2 @ (1.0 / size), 0.0, values @ values
+    else:
+        levels, level, held = np.unique(target, return_inverse=True, return_counts=True)
+        cells, by_cell = np.unique(unit * len(levels) + level, return_counts=True)
+        explained, mean, total = by_cell**2 @ (1.0 / size[cells // len(levels)]), float((held**2).sum()) / n, n
+    between, within = float(explained - mean) / (groups - 1), float(total - explained) / (n - groups)
+    typical = (n - float((size**2).sum()) / n) / (groups - 1)
+    spread = between + (typical - 1.0) * within
+    rho = min(max((between - within) / spread, 0.0), 1.0) if spread > 0 else 1.0
+    return float((size / (1.0 + (size - 1.0) * rho)).mean())
 
 
 def target_groups(target: NDArray[np.generic]) -> Integers:

@@ -3,13 +3,23 @@
 import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeRegressor
+from statsmodels.formula.api import ols
+from statsmodels.stats.anova import anova_lm
 
-from anoncore.kernels.donor_tree import DonorTree, LeafRule, _Nodes, leaf_lines, level_scores, target_groups
+from anoncore.kernels.donor_tree import (
+    DonorTree,
+    LeafRule,
+    _Nodes,
+    independent_targets,
+    leaf_lines,
+    level_scores,
+    target_groups,
+)
 
 
-def grown(x, y, *, least=20, significance=0.05, weights=None, seed=0):
-    rng = np.random.default_rng(seed)
-    return DonorTree.grow(np.float32(x), y, LeafRule(least, significance), rng=rng, weights=weights)
+def grown(x, y, *, least=20, significance=0.05, weights=None, seed=0, independent=1.0):
+    rng, rule = np.random.default_rng(seed), LeafRule(least, significance, independent)
+    return DonorTree.grow(np.float32(x), y, rule, rng=rng, weights=weights)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -45,6 +55,42 @@ def test_with_weights_units_are_counted_and_not_records():
     by_leaf = [len(np.unique(units[tree.ordered[tree.leaves == leaf]])) for leaf in np.unique(tree.leaves)]
     assert len(by_leaf) >= 3
     assert min(by_leaf) >= 12
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.3, 1.0])
+def test_independent_targets_of_a_unit_follow_from_how_alike_its_records_are(rho):
+    draw = np.random.default_rng(7)
+    size = draw.integers(1, 9, 2000)
+    unit = np.repeat(draw.permutation(2000), size)
+    target = np.sqrt(rho) * draw.normal(size=2000)[unit] + np.sqrt(1 - rho) * draw.normal(size=len(unit))
+    expected = (size / (1 + (size - 1) * rho)).mean()
+    assert independent_targets(target, unit) == pytest.approx(expected, rel=0.05)
+    # Of two classes it is that of their indicator, whose variances are those of the analysis of variance.
+    classes = (target > 0).astype(int)
+    table = anova_lm(ols("y ~ C(u)", {"y": classes[:900], "u": unit[:900]}).fit())["mean_sq"]
+    counts = np.unique(unit[:900], return_counts=True)[1]
+    typical = (900 - (counts**2).sum() / 900) / (len(counts) - 1)
+    alike = np.clip((table.iloc[0] - table.iloc[1]) / (table.iloc[0] + (typical - 1) * table.iloc[1]), 0, 1)
+    mean = (counts / (1 + (counts - 1) * alike)).mean()
+    assert independent_targets(classes[:900], unit[:900]) == pytest.approx(mean)
+
+
+def test_equal_targets_and_single_units_count_once():
+    assert independent_targets(np.zeros(6), np.repeat([0, 1], 3)) == 1.0
+    assert independent_targets(np.arange(3.0), np.zeros(3, dtype=int)) == 1.0
+    assert independent_targets(np.arange(3.0), np.arange(3)) == 1.0
+
+
+def test_a_weak_relation_of_independent_records_is_kept_and_one_of_units_by_chance_is_not():
+    draw = np.random.default_rng(8)
+    unit, weights = np.repeat(np.arange(200), 10), np.full(2000, 0.1)
+    x = draw.normal(size=(2000, 3))
+    weak = 0.15 * x[:, 0] + draw.normal(size=2000)
+    for target, splits in ((weak, True), (draw.normal(size=200)[unit], False)):
+        independent = independent_targets(target, unit)
+        own = x if splits else draw.normal(size=(200, 3))[unit]
+        assert (len(np.unique(grown(own, target, weights=weights, independent=independent).leaves)) > 1) == splits
+        assert len(np.unique(grown(own, target, weights=weights).leaves)) == 1
 
 
 def test_without_pruning_leaves_are_those_of_the_tree_itself():
