@@ -49,18 +49,18 @@ class RareLevels(Method):
     action : {"merge", "suppress", "redistribute"}
         Merge the rare levels of a nominal variable into ``label`` and those of an ordinal one
         into their more frequent neighbour, where those of a binary variable are suppressed, as nothing is left to
-        merge them with; empty the cells; or redistribute them: give each cell the value of the variable in a record
-        drawn at random from those whose level is not rare. Missing counts as a level: it is redistributed where fewer
-        than k units have none, and drawn where k or more do.
+        merge them with; empty the cells; or redistribute them: give each cell the level of a record drawn at random
+        from those whose level is not rare. Missing counts as a rare level where fewer than k units have none; it is
+        drawn where no other level is frequent, so that a value that only some are asked for stays with these.
     label : str or number
         The level that merged nominal levels become; of the type of the other levels.
 
     Notes
     -----
     Merged and suppressed cells mark the holders of rare levels where no other cell has the label or is missing. A
-    redistributed cell has the distribution of the levels that are not rare and says nothing of its record: where
-    f(v) is the number of records with value v that is not rare, v has probability f(v) / Σ f. A record that satisfied
-    all edits and would no longer do so is drawn again, up to 20 times, so that its distribution is that
+    redistributed cell has the distribution of the levels that are not rare and says nothing of its record but that it
+    has one: where f(v) is the number of records with level v that is not rare, v has probability f(v) / Σ f. A record
+    that satisfied all edits and would no longer do so is drawn again, up to 20 times, so that its distribution is that
     of the values that edits allow beside its others; what still violates one is left to later steps and the repair.
     Where every level is rare the cells become missing.
     """
@@ -240,9 +240,12 @@ class _Drawing:
         return drawn, rows
 
     def _draws(self, name: str, numbers: np.ndarray) -> np.ndarray:
-        """Return (n, DRAWS) codes drawn for records of these numbers from all whose level is not rare."""
+        """Return (n, DRAWS) codes drawn for records of these numbers from all whose level is not rare, or missing."""
         tally = self.tallies[name]
-        stops = np.cumsum(np.where(tally.few, 0, tally.counts))
+        held = np.where(tally.few, 0, tally.counts)
+        if held[:-1].any():
+            held[-1] = 0
+        stops = np.cumsum(held)
         if not stops[-1]:
             return np.full((len(numbers), DRAWS), -1)
         streams = (self.stream.named(name, number) for number in numbers.tolist())

@@ -36,18 +36,16 @@ def test_only_cells_with_a_rare_level_change_and_none_is_marked(kind):
     assert not release.frame["v"].isna().any()
 
 
-def test_cells_take_the_frequencies_of_what_is_not_rare_missing_among_it():
+def test_cells_take_the_frequencies_of_the_levels_that_are_not_rare():
     values = ["a"] * 600 + ["b"] * 200 + [None] * 200 + [f"r{i}" for i in range(1000)]
-    drawn = redistributed(table(values)).data.frame["v"].iloc[1000:].astype(object).fillna("missing").value_counts()
-    # Standard deviations are at most √(1000 · 0.6 · 0.4) = 15.5.
-    assert np.abs(drawn[["a", "b", "missing"]].to_numpy() - [600, 200, 200]).max() < 60
+    drawn = redistributed(table(values)).data.frame["v"].iloc[1000:].value_counts()
+    # Standard deviations are √(1000 · 0.75 · 0.25) = 13.7.
+    assert np.abs(drawn[["a", "b"]].to_numpy() - [750, 250]).max() < 55
 
 
-def test_missing_that_few_units_have_is_not_drawn():
-    values = ["a"] * 100 + [None] * 50 + ["r"] * 5
-    units = [*range(100), *([100] * 50), *range(101, 106)]
-    assert redistributed(table(values, units=units)).data.frame["v"].iloc[-5:].tolist() == ["a"] * 5
-    assert redistributed(table(values), seed=1).data.frame["v"].iloc[-5:].isna().any()
+def test_what_only_some_are_asked_for_stays_with_these():
+    asked = redistributed(table([None] * 900 + ["a"] * 60 + ["r1"] * 5 + ["r2"] * 4)).data.frame["v"]
+    assert (asked.notna() == (np.arange(969) >= 900)).all()
 
 
 def test_missing_that_few_units_have_is_redistributed_by_itself_too():
