@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -116,8 +117,8 @@ class Chance:
 
     @property
     def fails(self) -> bool:
-        """Whether neither chance nor what is accepted explains it."""
-        return not self.is_explained and (self.beyond is None or self.beyond.fails)
+        """Whether neither chance nor what is accepted explains it; what is not a number fails."""
+        return not self.is_explained and (self.beyond is None or self.beyond.fails or math.isnan(self.p))
 
     @property
     def limit(self) -> str:

@@ -123,6 +123,7 @@ def test_highest_scores_of_density_reject_where_an_accepted_area_does_not_explai
     assert "of both halves together" in found.figure
     assert ("not shown to be more frequent" in found.explanation) == (verdict == "inconclusive")
     assert result_of(DENSITY, cross(half(0.005, beyond[0]), half(0.9, beyond[1]))).verdict == "pass"
+    assert result_of(DENSITY, cross(half(math.nan, 0.9), half(0.9, 0.9))).verdict == "fail"
 
 
 def test_two_open_halves_may_pass_together_and_not_if_both_are_high() -> None:
