@@ -228,7 +228,8 @@ class Drawing:
     ) -> tuple[Flags, Flags]:
         """Return (rows, b) which parts of one drawn before never occur with the states of ``variable``, and its tenths.
 
-        What a single unit holds would reveal that it took part, so that fewer than k are none.
+        What a single unit holds would reveal that it took part, so that one counts as none, and fewer than k do where
+        chance would give many.
         """
         size = rows, max(int(other.max()), PARTS) + 1
         one, is_number = before

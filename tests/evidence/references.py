@@ -1,9 +1,10 @@
 """How often `cross` and an independent `file` give the same verdict on risk, on real tables.
 
-Run with ``python -m tests.evidence.references nhefs nhanes --seeds 0:20 --results FILE``. Of each table, n units and n
-others are drawn. Both plans are the table's draft; one masks the n and judges them by `cross`, the other masks the same
-n and judges them beside the n others. Judgements are appended to the file, one JSON object a line, and those that it
-holds are not made again. Tables are those of `tests.evidence.verdicts`, and NHEFS of causaldata.
+Run with ``python -m tests.evidence.references nhefs nhanes --seeds 0:20 --results FILE``. Of each table, n records
+and n others are drawn. Both plans are the table's draft; one masks the n and judges them by `cross`, the other masks
+the same n anew and judges them beside the n others, so that verdicts differ by chance of the masking, too. Judgements
+are appended to the file, one JSON object a line, and those that it holds are not made again. Tables are those of
+`tests.evidence.verdicts`, and NHEFS of causaldata.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ OF_RECORDS = {gate.name for gate in GATES if gate.individual}
 
 
 def population(name: str) -> pd.DataFrame:
-    """Return a table of independent records."""
+    """Return a table whose records count as units; people of the household survey share households nevertheless."""
     if name == "nhefs":
         return pd.read_stata(str(resources.files("causaldata") / "nhefs" / "nhefs.dta")).drop(columns="seqn")
     whole = table(name)[0]
