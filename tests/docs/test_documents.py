@@ -86,10 +86,15 @@ def test_the_command_reference_covers_every_command(hooks):
     assert set(leaves(COMMAND, "anonflow")) <= headings
 
 
+@pytest.fixture(scope="module")
+def generated(hooks):
+    """Return the paths of the pages that are made when the site is built."""
+    notebooks = {notebook.with_suffix(suffix) for notebook in hooks.NOTEBOOKS for suffix in (".md", ".ipynb")}
+    return {ROOT / "docs" / path for path in hooks.generated_pages()} | notebooks
+
+
 @pytest.mark.parametrize("page", PAGES)
-def test_links_between_documents_are_alive(page, hooks):
-    generated = {ROOT / "docs" / path for path in hooks.generated_pages()}
-    generated |= {notebook.with_suffix(suffix) for notebook in hooks.NOTEBOOKS for suffix in (".md", ".ipynb")}
+def test_links_between_documents_are_alive(page, generated):
     text = re.sub(r"```.*?```|`[^`\n]*`", "", PAGES[page], flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         path, _, anchor = target.partition("#")

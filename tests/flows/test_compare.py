@@ -160,13 +160,19 @@ def test_settings_are_measured_side_by_side_and_nothing_is_published(small, home
     assert not [p for p in home.path.rglob("*") if p.is_file() and any(c in p.read_bytes() for c in CANARIES)]
 
 
-def test_no_setting_sees_what_another_has_left(small, home):
+@pytest.fixture(scope="module")
+def groups(write_office, people, tmp_path_factory, tracking):
+    """The settings of a comparison with groups, which nothing acknowledges."""
+    folder = tmp_path_factory.mktemp("groups")
+    file = load_plan(write_office(folder, people(800), margin=0.4, more=SEED))
+    return _by_name(_compare(file, Home.locate(folder / "home"), "mdav:k=5"))
+
+
+def test_no_setting_sees_what_another_has_left(small, home, groups):
     """Boxes leave points, swaps leave scores; what is told of the last must not depend on them."""
-    file = small()
-    crowd = _by_name(_compare(file, home, "optimal-boxes:k=20", "mdav:k=5"))
-    alone_ = _by_name(_compare(file, home, "mdav:k=5"))
+    crowd = _by_name(_compare(small(), home, "optimal-boxes:k=20", "mdav:k=5"))
     for name in ("plan", "mdav:k=5"):
-        first, second = crowd[name], alone_[name]
+        first, second = crowd[name], groups[name]
         assert (first.risk, first.loss, first.gates) == (second.risk, second.loss, second.gates)
     assert crowd["plan"].gates != crowd["mdav:k=5"].gates
 
@@ -199,8 +205,8 @@ def test_streams_depend_on_stated_parameters_alone():
     assert _stated(ValueCoding(top={"age": 80})) == [("top", {"age": 80})]
 
 
-def test_identical_groups_pass_only_when_acknowledged(small, home):
-    lacking = _by_name(_compare(small(), home, "mdav:k=5"))["mdav:k=5"]
+def test_identical_groups_pass_only_when_acknowledged(small, home, groups):
+    lacking = groups["mdav:k=5"]
     assert lacking.status == "refused"
     assert "--by-design uncertainty" in lacking.reason
     given = _by_name(_compare(small(), home, "mdav:k=5", by_design=("uncertainty",)))["mdav:k=5"]

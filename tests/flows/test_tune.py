@@ -72,7 +72,7 @@ def test_without_time_nothing_is_tried(searched) -> None:
 def test_the_command_writes_the_choice_into_the_plan(office, people, nursery, tmp_path) -> None:
     plan = office(people(600), margin=0.4, more=f"policy: {{approval: person}}  # as agreed\n{SEED}")
     before = plan.read_text()
-    wanted = ("tune", plan, "--json", "--write", "--minutes", "0.2")
+    wanted = ("tune", plan, "--json", "--write", "--minutes", "0.1")
     code, out, _ = nursery.anonflow(*wanted, ANONFLOW_HOME=str(tmp_path / "home"))
     tuned = json.loads(out)
     assert code == tuned["exit_code"]

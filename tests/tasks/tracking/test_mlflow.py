@@ -112,7 +112,8 @@ def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run a program with no other setting of the frameworks than a quick refusal."""
     own = {
         "ANONFLOW_TEST_SEED": SEED,
-        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+        "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "0",
+        "MLFLOW_HTTP_REQUEST_BACKOFF_JITTER": "0",
         "MLFLOW_HTTP_REQUEST_TIMEOUT": "2",
     }
     return subprocess.run(
