@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,12 +26,14 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.client.schemas.sorting import FlowRunSort
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Crashed, Scheduled
 
 from flows.orchestration import compat
 from flows.served import monitor, notices, state
 from flows.served.alarms import ready_alarm
+from flows.served.clock import LEAST, Clock
 from flows.served.deployments import TAG, deploy, ready_pool
 from flows.served.notices import Notice, run_sender
 from flows.served.plans import Folder, read_folder, stamp
@@ -101,6 +103,7 @@ class Reconciler:
         self.deployed = 0.0
         self.stamp: tuple[tuple[str, int, int], ...] = ()
         self.alarms_checked = time.monotonic()
+        self.clock, self.looked_ahead = Clock(), False
         # Runs whose process is gone, and since when that is known.
         self.gone: dict[str, float] = {}
         # Runs that Prefect takes for running and the home does not know, and since when.
@@ -117,6 +120,7 @@ class Reconciler:
             self.restart_unstarted,
             self.restart_unrecorded,
             self.restart_dropped,
+            self.restart_ahead,
             self.name_scheduled,
             self.look,
         ]
@@ -230,14 +234,34 @@ class Reconciler:
     async def restart_unstarted(self) -> None:
         """Schedule runs again that a worker took and never began, because it was killed in between."""
         held = self.worker.held
-        async for run in self._runs_in(StateType.PENDING):
+        for run in await self._runs_in(StateType.PENDING):
             if run.id in held:
                 continue
             due = run.next_scheduled_start_time or run.expected_start_time
             taken = run.state.timestamp.timestamp() if run.state is not None else 0.0
             since = max(taken, due.timestamp() if due is not None else 0.0)
-            if time.time() - since > UNSTARTED and not state.is_carried_out(self.home, str(run.id)):
+            # One that was taken while the clock was ahead would have hours to begin.
+            if abs(time.time() - since) > UNSTARTED and not state.is_carried_out(self.home, str(run.id)):
                 await self._schedule(run, AGAIN)
+
+    async def restart_ahead(self) -> None:
+        """Schedule runs again that were to start at once while the clock was ahead: they would start in hours.
+
+        Looked for when this process has begun, and whenever the clock was set.
+        """
+        self.looked_ahead = self.looked_ahead and not self.clock.moved()
+        if self.looked_ahead:
+            return
+        now = datetime.now(UTC).timestamp()
+        runs: list[FlowRun] = []
+        while page := await self._runs_in(StateType.SCHEDULED, len(runs)):
+            runs += page
+        for run in runs:
+            due = run.next_scheduled_start_time or run.expected_start_time
+            made = run.state.timestamp.timestamp() if run.state is not None else 0.0
+            if made > now + LEAST and due is not None and due.timestamp() < made + LEAST:
+                await self._schedule(run, AGAIN)
+        self.looked_ahead = True
 
     async def restart_unrecorded(self) -> None:
         """Schedule runs again that Prefect takes for running, and of which the home has had no record for a while.
@@ -246,7 +270,7 @@ class Reconciler:
         """
         recorded = {active.run for active in state.active_runs(self.home).all()}
         seen, self.unrecorded = self.unrecorded, {}
-        async for run in self._runs_in(StateType.RUNNING):
+        for run in await self._runs_in(StateType.RUNNING):
             if (name := str(run.id)) in recorded:
                 continue
             self.unrecorded[name] = seen.get(name, time.monotonic())
@@ -268,20 +292,21 @@ class Reconciler:
 
     async def name_scheduled(self) -> None:
         """Give runs that are still to come the name they will have."""
-        async for run in self._runs_in(StateType.SCHEDULED):
+        for run in await self._runs_in(StateType.SCHEDULED):
             plan = str(run.parameters.get("plan", ""))
             if plan in self.folder.plans and not run.name.startswith(f"{plan} · ") and run.expected_start_time:
                 zone = self.folder.plans[plan].plan.schedule.timezone
                 await self.client.update_flow_run(run.id, name=run_name_of(plan, run.expected_start_time, zone))
 
-    async def _runs_in(self, kind: StateType) -> AsyncIterator[FlowRun]:
-        """Yield the runs of our deployments that are in a state of this kind."""
-        for run in await self.client.read_flow_runs(
+    async def _runs_in(self, kind: StateType, offset: int = 0) -> list[FlowRun]:
+        """Return runs of our deployments in a state of this kind, those that are due first; after ``offset`` others."""
+        return await self.client.read_flow_runs(
             flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[kind]))),
             deployment_filter=DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG])),
+            sort=FlowRunSort.EXPECTED_START_TIME_ASC,
             limit=50,
-        ):
-            yield run
+            offset=offset,
+        )
 
     async def _schedule(self, run: FlowRun, why: str) -> None:
         await self.client.set_flow_run_state(run.id, Scheduled(name=why), force=True)

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from flows.served.clock import Clock
 from flows.served.logs import logs, trim_logs
 from flows.served.postgres import Postgres, create_databases, has_trigrams
 from flows.served.report import Report
@@ -182,7 +183,7 @@ class Stack:
 
     def watch(self, cancelled: Callable[[], bool]) -> None:
         """Restart whatever dies, after a pause that grows, until ``cancelled`` says so."""
-        trimmed = 0.0
+        trimmed, clock = 0.0, Clock()
         threading.Thread(target=self._ask_all, args=(cancelled,), daemon=True).start()
         while not cancelled():
             time.sleep(0.1)
@@ -190,6 +191,8 @@ class Stack:
             if now - trimmed > LOGS_PACE:
                 trimmed = now
                 trim_logs(self.home)
+            if moved := clock.moved():
+                self._follow_clock(moved)
             for part in self.parts:
                 if part.restart_at:
                     if now >= part.restart_at:
@@ -200,6 +203,18 @@ class Stack:
                 elif (code := part.process.poll()) is not None:
                     why = "; the disk is full" if shutil.disk_usage(self.home.path).free < FULL else ""
                     self.report(f"{NAMES[part.name]} ended with code {code}{why}; restarting in {part.died():g} s.")
+
+    def _follow_clock(self, moved: float) -> None:
+        """End Prefect, to be started again: what its services have planned by a clock that was ahead, they do late.
+
+        Such a service, which starts schedules or finds late runs, would otherwise stand still for as many hours as
+        the clock was set back.
+        """
+        for part in self.parts:
+            if part.name == "prefect" and isinstance(part.process, Child):
+                way = "forward" if moved > 0 else "back"
+                self.report(f"The clock was set {way} by {abs(moved):.0f} s; {NAMES[part.name]} is started again.")
+                part.process.process.terminate()
 
     def _ask_all(self, cancelled: Callable[[], bool]) -> None:
         while not cancelled():

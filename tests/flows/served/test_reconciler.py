@@ -35,14 +35,14 @@ class Client:
     runs: list[FlowRun]
     states: dict[UUID, str | None] = field(default_factory=dict)
 
-    async def read_flow_runs(self, *, flow_run_filter: Any, **_: Any) -> list[FlowRun]:
+    async def read_flow_runs(self, *, flow_run_filter: Any, offset: int = 0, **_: Any) -> list[FlowRun]:
         asked = flow_run_filter.state
         after = flow_run_filter.end_time.after_ if flow_run_filter.end_time else datetime.min.replace(tzinfo=UTC)
         return [
             run for run in self.runs
             if (run.state_name in asked.name.any_ if asked.name else run.state_type in asked.type.any_)
             and run.end_time and run.end_time > after
-        ]  # fmt: skip
+        ][offset:]  # fmt: skip
 
     async def set_flow_run_state(self, run: UUID, state: State[Any], *, force: bool) -> None:
         assert force, "a run that has ended takes no other state unless it is forced to"
@@ -101,10 +101,35 @@ def test_a_run_that_no_worker_begins_is_started_again_and_one_that_ours_holds_is
     ago = timedelta(seconds=UNSTARTED + 10)
     orphan, held = (run_of(plan, Pending(timestamp=datetime.now(UTC) - ago), ago) for plan in ("orphan", "held"))
     young = run_of("young", Pending())
-    client = Client([orphan, held, young])
+    ahead = run_of("ahead", Pending(timestamp=datetime.now(UTC) + timedelta(hours=2)))
+    client = Client([orphan, held, young, ahead])
     reconciler = Reconciler(client, home, tmp_path, Report(), Holding(frozenset({held.id})))  # type: ignore[arg-type]
     asyncio.run(reconciler.restart_unstarted())
-    assert client.states == {orphan.id: AGAIN}
+    assert client.states == {orphan.id: AGAIN, ahead.id: AGAIN}
+
+
+def test_a_run_that_was_started_while_the_clock_was_ahead_is_started_now(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect.states import Scheduled
+
+    from flows.served.reconciler import AGAIN, Reconciler
+
+    in_two_hours, tomorrow = (datetime.now(UTC) + timedelta(hours=hours) for hours in (2, 24))
+    at_once = run_of("at-once", Scheduled(scheduled_time=in_two_hours, timestamp=in_two_hours), -timedelta(hours=2))
+    planned = run_of("planned", Scheduled(scheduled_time=tomorrow, timestamp=in_two_hours), -timedelta(hours=24))
+    later = run_of("later", Scheduled(scheduled_time=in_two_hours), -timedelta(hours=2))
+    client = Client([at_once, planned, later])
+    reconciler = Reconciler(client, home, tmp_path, Report(), Holding())  # type: ignore[arg-type]
+    asyncio.run(reconciler.restart_ahead())
+    assert client.states == {at_once.id: AGAIN}
+    # Asked again only when the clock was set.
+    client.states.clear()
+    asyncio.run(reconciler.restart_ahead())
+    assert not client.states
+    monkeypatch.setattr(reconciler.clock, "moved", lambda: -7200.0)
+    asyncio.run(reconciler.restart_ahead())
+    assert client.states == {at_once.id: AGAIN}
 
 
 def test_people_are_told_once_of_runs_that_could_not_say_so_themselves(home: Home) -> None:

@@ -38,7 +38,7 @@ from tests.served.soak.site import Site
 
 # Set where this process has a mount of its own, and a small disk is its folder.
 DISK = "SOAK_DISK"
-SIZE = "1500m"
+SIZE = "4g"
 # What differs from one message to the next: releases and times.
 NAMES = re.compile(r"[\w-]+-[0-9a-f]{12}|\d{4}-\d\d-\d\dT\S+")
 OPEN = {"type": {"any_": ["SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING"]}}
