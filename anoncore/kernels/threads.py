@@ -64,8 +64,13 @@ def in_threads(work: Callable[[Item], Found], items: Iterable[Item]) -> Iterator
         if alone:
             yield from map(work, pieces)
             return
-        with ThreadPoolExecutor(min(available(), len(pieces)), initializer=_limited) as pool:
-            yield from pool.map(work, pieces)
+        yield from _pool(os.getpid()).map(work, pieces)
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    """Return the threads of a process: starting them takes longer than many a small piece of work."""
+    return ThreadPoolExecutor(available(), initializer=_limited)
 
 
 def _limited() -> None:

@@ -40,8 +40,7 @@ def from_json(kind: type[T], value: Any) -> T:
 
 
 def _decoded(kind: Any, value: Any) -> Any:
-    kind = _named_by(kind)
-    origin, arguments = get_origin(kind) or kind, get_args(kind)
+    kind, origin, arguments = _parts(kind)
     if origin in (Union, UnionType):
         return _decoded_union(arguments, value)
     if origin is Literal and any(value == one and type(value) is type(one) for one in arguments):
@@ -61,6 +60,13 @@ def _decoded(kind: Any, value: Any) -> Any:
     if kind is float and type(value) is int:
         return float(value)
     raise ValueError(f"{type(value).__name__} is not {getattr(kind, '__name__', kind)}")
+
+
+@cache
+def _parts(kind: Any) -> tuple[Any, Any, tuple[Any, ...]]:
+    """Return a type, what it is generic of (itself, where it is not), and its arguments."""
+    kind = _named_by(kind)
+    return kind, get_origin(kind) or kind, get_args(kind)
 
 
 def _named_by(kind: Any) -> Any:
