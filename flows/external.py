@@ -94,8 +94,8 @@ def judge(home: Home, files: Files, *, plan: Path | None = None, by_design: tupl
         if plan is None and others is not None:
             declared = sanitise_errors(with_levels_of)(run, others, people, declared)
         prepared = sanitise_errors(prepare)(run, release, people, others, declared, aligned=files.aligned)
-        assessed = sanitise_errors(assess)(run, prepared.sides, prepared.masked, section, policy).assessment
-        shown = without_source_levels(assessed, _released(prepared.masked.released.load(), section.k))
+        measured = sanitise_errors(assess)(run, prepared.sides, prepared.masked, section, policy, copied_parts=True)
+        shown = without_source_levels(measured.assessment, _released(prepared.masked.released.load(), section.k))
         assessment = with_external_files(shown, prepared)
     return Judgement(
         verdict=decide(assessment, policy),

@@ -61,6 +61,8 @@ class RiskSettings:
     confidence : of the intervals of all attacks on membership together, and of every other attack by itself
     rows_linked : released records carry the index labels of the records they stem from, so that linkage can be
         measured
+    copied_parts : also test whether records are put together of one person's part and other values, which takes as long
+        as several attacks; a file of unknown origin may hold such records, masking by the methods here leaves none
     population : people of the population that the records are a sample of, where no variable holds weights
     missing_keys : what a missing value of a quasi-identifier means to risk in the population
     """
@@ -75,6 +77,7 @@ class RiskSettings:
     epsilon: float = 0.01
     confidence: float = 0.99
     rows_linked: bool = False
+    copied_parts: bool = True
     margins: Mapping[str, float] = field(default_factory=dict)
     population: float | None = None
     missing_keys: Missing = "level"
@@ -155,7 +158,7 @@ class RiskReport(Summarised):
     score_coincidence : membership by principal scores; None without a reference sample
     presence, agreement, density, partial_copies : membership by values that stand in the release, by rows that share
         rare values, by densities, and by rows that share a part of all values; None without a reference sample
-    copied_parts : members whose levels, quasi-identifiers or half stand beside others' values; None without a reference
+    copied_parts : members whose levels, quasi-identifiers or half stand beside others' values; None where not tested
         sample, a part, or enough people
     singling_out, linkability : success beyond that on non-members; None without a reference sample
     linkage, subset_linkage : by all variables and by some of them; None unless released rows are linked to the
@@ -409,11 +412,12 @@ def _attacks(tables: EncodedTables, settings: RiskSettings, rng: np.random.Gener
         "density": density(tables.x, tables.r, tables.y, certainty=replace(many, units=tables.units), rng=rng),
         "singling_out": singling_out(*data, confidence=level, rng=rng),
         "linkability": linkability(*data, confidence=level, rng=rng),
-        "copied_parts": copied_parts(*data, quasi_identifiers=keys, rng=rng),
     }
+    parts = copied_parts(*data, quasi_identifiers=keys, rng=rng) if settings.copied_parts else None
     if halves := ScoredHalves.of(*data, rng):
         found["partial_copies"] = halves.attack(many)
-        found["copied_parts"] = with_halves(found["copied_parts"], halves)
+        parts = with_halves(parts, halves) if settings.copied_parts else None
+    found["copied_parts"] = parts
     return found
 
 

@@ -82,7 +82,7 @@ class AssessmentSection(Section):
             raise ValueError(problem)
         return self
 
-    def settings(self, policy: PolicySection, *, rows_linked: bool = False) -> RiskSettings:
+    def settings(self, policy: PolicySection, *, rows_linked: bool = False, copied_parts: bool = False) -> RiskSettings:
         """Return the settings of the measures, with the acknowledged measures and the level of the policy."""
         return RiskSettings(
             k=self.k,
@@ -95,6 +95,7 @@ class AssessmentSection(Section):
             sample_above=None if self.exhaustive else self.sample_above,
             epsilon=self.epsilon,
             rows_linked=rows_linked,
+            copied_parts=copied_parts,
             population=self.population,
             missing_keys=self.missing_keys,
         )
@@ -108,16 +109,26 @@ class Assessed:
     curves: StoredArrays
 
 
-def assess(run: Run, sides: Sides, masked: Masked, section: AssessmentSection, policy: PolicySection) -> Assessed:
+def assess(
+    run: Run,
+    sides: Sides,
+    masked: Masked,
+    section: AssessmentSection,
+    policy: PolicySection,
+    *,
+    copied_parts: bool = False,
+) -> Assessed:
     """Measure the risk and the utility of the masked data.
 
     The encoding is fitted to the original records; released and reference records are encoded with it. Without a
     reference sample every record is compared with the source without it. Released ranges are measured by their
     middles, and once more as ranges. Of the policy the acknowledged measures and the level of the tail tests are
-    used; its gates are for `tasks.policy.verdict`.
+    used; its gates are for `tasks.policy.verdict`. ``copied_parts`` are tested in files of other tools alone: no
+    masking step puts a person's part beside the values of another.
     """
     reference = None if sides.reference is None else sides.reference.load()
-    tables, risk, curves = _measured(run, sides, masked, section.settings(policy, rows_linked=masked.keeps_records))
+    measured = section.settings(policy, rows_linked=masked.keeps_records, copied_parts=copied_parts)
+    tables, risk, curves = _measured(run, sides, masked, measured)
     settings = section.settings(policy)
     assessment = Assessment(
         records=_records(tables),

@@ -272,6 +272,11 @@ class Assessment:
     halves: tuple[Half, ...] = ()
     full_release: FullRelease | None = None
 
+    @property
+    def is_external(self) -> bool:
+        """Whether the release is an externally produced file."""
+        return self.external is not None
+
     def of(self, half: Half) -> Assessment:
         """Return the assessment with what was measured of one half in place of what was measured of all records.
 

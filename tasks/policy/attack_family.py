@@ -25,6 +25,7 @@ _OF_EVERYBODY = (
     "Every release that is like its source tells a little of everybody in it. So members among the highest scores fail "
     "it only where, at `tail_p`, an attack with an area of 0.55 does not explain them either; else they ask a person."
 )
+_OF_SOME = f"{_OF_EVERYBODY} Files of other tools, which may hold copies of some people, fail by the first alone."
 
 
 def family_gate(
@@ -47,15 +48,15 @@ def family_gate(
     meaning : what the figure says, as part of a sentence
     attacker : who attacks and how, one sentence
     description : what is compared with what; the rule of the verdict is added
-    of_everybody : the attack sees a little of everybody in any release that is like its source, and not only copies of
-        some, so that an excess among the highest scores may be that of an area that is accepted
+    of_everybody : the attack sees a little of everybody in any file that is like the source; other attacks do so in
+        releases of a plan alone, since no masking step copies some people and leaves others out
     more : metrics beside the worst area and the p-value
     variables : that drive the figure, from the family, where single ones can be named
     """
 
-    def evaluate(assessment: Assessment, policy: MembershipPolicy) -> tuple[GateResult, ...]:
-        family = getattr(assessment.risk, field)
-        result = family_result(name, family, policy, meaning, of_everybody)
+    def evaluate(assessment: Assessment | PublishedAssessment, policy: MembershipPolicy) -> tuple[GateResult, ...]:
+        family, by_both = getattr(assessment.risk, field), of_everybody or not assessment.is_external
+        result = family_result(name, family, policy, meaning, by_both)
         return (result if family is None else replace(result, variables=variables(family)),)
 
     def metrics(assessment: Assessment) -> Metrics:
@@ -67,7 +68,7 @@ def family_gate(
 
     return Gate(
         name=name,
-        description=f"{description} {_RULE}{f' {_OF_EVERYBODY}' if of_everybody else ''}",
+        description=f"{description} {_RULE} {_OF_EVERYBODY if of_everybody else _OF_SOME}",
         evaluate=evaluate,
         limits=MembershipLimit,
         individual=True,
@@ -79,9 +80,12 @@ def family_gate(
 
 
 def family_result(
-    name: str, family: AttackFamily | None, policy: MembershipPolicy, meaning: str, of_everybody: bool
+    name: str, family: AttackFamily | None, policy: MembershipPolicy, meaning: str, by_both: bool
 ) -> GateResult:
-    """Decide by the worst form of an attack: its area under the curve, and members among its highest scores."""
+    """Decide by the worst form of an attack: its area under the curve, and members among its highest scores.
+
+    These fail the release when chance does not explain them; ``by_both`` only if an accepted area does not either.
+    """
     limit, baseline = policy.area_limit, "0.50, guessing"
     if family is None:
         return GateResult(name, "not tested", "needs non-members", limit, baseline, 0, meaning)
@@ -90,7 +94,7 @@ def family_result(
     meaning += f"; worst of {family.n_tests} forms: {family.worst.name}"
     areas = (BoundedFigure.of(one.attack.area.auc, one.attack.area, one.name) for one in family.attacks)
     bounds, chance = policy.area_bounds(*areas), Chance(family.top_p, policy.test_p)
-    if of_everybody:
+    if by_both:
         chance = replace(chance, beyond=Chance(family.accepted_p, policy.tail_p))
     verdict, needed = chance.beside(bounds.verdict), ""
     if beyond_chance := chance.phrase("corrected for all forms"):

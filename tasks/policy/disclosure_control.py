@@ -25,7 +25,7 @@ def published(assessment: Assessment) -> PublishedAssessment:
     own = _named(assessment, "", rules, step)
     shown = PublishedAssessment(
         risk=_risk(assessment.risk, rules, step),
-        is_external=assessment.external is not None,
+        is_external=assessment.is_external,
         halves=tuple(
             Half(risk=_risk(half.risk, rules, step_of(half.records.original)), **_named(half, "", rules, step))
             for half in assessment.halves

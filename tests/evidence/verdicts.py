@@ -122,7 +122,7 @@ def typed(frames: list[pd.DataFrame]) -> list[Microdata]:
 
 def judged(members: Microdata, others: Microdata, released: Microdata, linked: bool, seed: int) -> dict[str, list[str]]:
     """Return the names of the gates on single records by verdict."""
-    settings = AssessmentSection().settings(PolicySection(), rows_linked=linked)
+    settings = AssessmentSection().settings(PolicySection(), rows_linked=linked, copied_parts=True)
     risk = measure_risk(members, released, others, settings=settings, rng=np.random.default_rng([seed, 7]))
     return verdicts_of(risk, Records(len(members), len(released), len(others)), GATES)
 

@@ -26,8 +26,7 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: ChanceLimit) 
     No masking step puts a member's part beside others' values unless its rows are known, which linkage judges.
     """
     found = assessment.risk.copied_parts
-    external = assessment.is_external if isinstance(assessment, PublishedAssessment) else assessment.external
-    if found is None or not external:
+    if found is None or not assessment.is_external:
         return ()
     worst = min(found.parts, key=lambda one: one.p)
     return (
@@ -87,8 +86,8 @@ GATE = Gate(
     description="Released records that look put together of two people, as boosted trees see that have learned from "
     "recombined people, are sought for the levels, and for the quasi-identifiers, of members and non-members: the mean "
     "likelihood ratio of a release of which a tenth is copied in that part is compared. Likewise the mean log of the "
-    "expected number of released records that hold a random half of a person's values. Decides on files of other "
-    "tools: inconclusive where p is below `tail_p`, all parts together.",
+    "expected number of released records that hold a random half of a person's values. Tested in files of "
+    "other tools alone: inconclusive where p is below `tail_p`, all parts together.",
     evaluate=evaluate,
     limits=ChanceLimit,
     individual=True,

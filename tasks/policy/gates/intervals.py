@@ -39,7 +39,7 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: IntervalLimit
     if limit is None:
         return ()
     if not found:
-        drawn = found is None and not _is_external(assessment)
+        drawn = found is None and not assessment.is_external
         verdict: GateVerdict = "pass" if drawn else "not tested"
         reason = "no row keeps its record" if drawn else "no number could be measured"
         return (GateResult(NAME, verdict, reason, percent(limit), "–", 0, MEANING),)
@@ -60,11 +60,6 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: IntervalLimit
             bounds=bounds,
         ),
     )
-
-
-def _is_external(assessment: Assessment | PublishedAssessment) -> bool:
-    """Return whether the release was made elsewhere, so that its rows may keep records unknown here."""
-    return assessment.is_external if isinstance(assessment, PublishedAssessment) else assessment.external is not None
 
 
 def _worst(found: tuple[IntervalDisclosure, ...]) -> IntervalDisclosure:

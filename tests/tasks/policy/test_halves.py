@@ -35,7 +35,6 @@ NONMEMBERS = (
 )
 GOOD = assessment()
 MEMBERSHIP = next(gate for gate in GATES if gate.name == "membership")
-DENSITY = next(gate for gate in GATES if gate.name == "density")
 CLOSE = next(gate for gate in GATES if gate.name == "unusually close records")
 
 
@@ -107,23 +106,27 @@ def test_tests_of_halves_keep_the_level_together() -> None:
     assert np.mean([close(*rng.uniform(size=2)) == "fail" for _ in range(400)]) == pytest.approx(0.01 / 7, abs=0.006)
 
 
+@pytest.mark.parametrize("name", ["density", "partial copies", "agreement"])
 @pytest.mark.parametrize(
     ("beyond", "verdict"), [((0.3, 0.4), "inconclusive"), ((0.01, 0.4), "inconclusive"), ((0.001, 0.2), "fail")]
 )
-def test_highest_scores_of_density_reject_where_an_accepted_area_does_not_explain_them(
-    beyond: tuple[float, float], verdict: str
+def test_highest_scores_of_halves_reject_where_an_accepted_area_does_not_explain_them(
+    name: str, beyond: tuple[float, float], verdict: str
 ) -> None:
-    def half(p: float, accepted_p: float) -> dict[str, Any]:
-        attacks = GOOD.risk.density.attacks
-        top = replace(attacks[0].attack.top, p=p, accepted_p=accepted_p)
-        return {"density__attacks": (replace(attacks[0], attack=replace(attacks[0].attack, top=top)),)}
+    gate, field = next(gate for gate in GATES if gate.name == name), name.replace(" ", "_")
 
-    found = result_of(DENSITY, cross(half(0.0005, beyond[0]), half(0.2, beyond[1])))
+    def with_top(p: float, accepted_p: float) -> dict[str, Any]:
+        attacks = getattr(GOOD.risk, field).attacks
+        top = replace(attacks[0].attack.top, p=p, accepted_p=accepted_p)
+        return {f"{field}__attacks": (replace(attacks[0], attack=replace(attacks[0].attack, top=top)),)}
+
+    found = result_of(gate, cross(with_top(0.0005, beyond[0]), with_top(0.2, beyond[1])))
     assert found.verdict == verdict
     assert "of both halves together" in found.figure
+    assert "were the area 0.55; pass" in found.limit
     assert ("not shown to be more frequent" in found.explanation) == (verdict == "inconclusive")
-    assert result_of(DENSITY, cross(half(0.005, beyond[0]), half(0.9, beyond[1]))).verdict == "pass"
-    assert result_of(DENSITY, cross(half(math.nan, 0.9), half(0.9, 0.9))).verdict == "fail"
+    assert result_of(gate, cross(with_top(0.005, beyond[0]), with_top(0.9, beyond[1]))).verdict == "pass"
+    assert result_of(gate, cross(with_top(math.nan, 0.9), with_top(0.9, 0.9))).verdict == "fail"
 
 
 def test_two_open_halves_may_pass_together_and_not_if_both_are_high() -> None:

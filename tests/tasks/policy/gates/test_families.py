@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from anoncore.risk import Agreement, Density, PartialCopies, ValuePresence
+from tasks.policy.assessment import ExternalFiles
 from tasks.policy.disclosure_control import published
 from tasks.policy.gate import Gate
 from tasks.policy.gates import agreement, density, partial_copies, presence
@@ -34,6 +37,21 @@ def test_areas_and_highest_scores_decide(
     (result,) = results(gate, given).values()
     assert result.verdict == verdict
     assert ("highest scores" in result.meaning) == (not p >= 0.01 / 7)
+
+
+@each
+def test_an_accepted_area_that_explains_the_highest_scores_asks_a_person_but_about_files_of_other_tools(
+    gate: Gate, field: str, kind: type
+) -> None:
+    found = family(kind, 1e-6, auc=0.5, lower=0.45, upper=0.55)
+    explained = [
+        replace(one, attack=replace(one.attack, top=replace(one.attack.top, accepted_p=0.2))) for one in found.attacks
+    ]
+    found = replace(found, attacks=tuple(explained))
+    of_plan = changed(assessment(), **{f"risk__{field}": found})
+    of_file = replace(of_plan, external=ExternalFiles(0, 0, None))
+    verdicts = [result.verdict for given in (of_plan, of_file) for result in results(gate, given).values()]
+    assert verdicts == ["inconclusive", "inconclusive" if field == "density" else "fail"]
 
 
 @each
