@@ -161,6 +161,8 @@ def test_parts_start_after_what_they_need() -> None:
 def test_a_tls_override_listens_where_it_is_told_to() -> None:
     proxy = _read("compose.tls.yaml")["services"]["proxy"]
     assert all(port.startswith("${ANONFLOW_ADDRESS:?") for port in proxy["ports"])
+    pages = _read("compose.tls.yaml")["services"]["worker"]["environment"]
+    assert set(pages) == {"ANONFLOW_PREFECT_PAGE", "ANONFLOW_MLFLOW_PAGE"} <= set(SERVICES["worker"]["environment"])
     assert "Strict-Transport-Security" in (DEPLOY / "proxy/Caddyfile.tls").read_text()
     for plain in ("Caddyfile", "headers.caddy"):
         assert "Strict-Transport-Security" not in (DEPLOY / "proxy" / plain).read_text()
