@@ -113,6 +113,13 @@ def test_the_image_is_made_of_files_that_are_there() -> None:
     assert not any(name.startswith(("deploy/secrets", ".venv", ".anonflow")) for name in kept)
 
 
+def test_volumes_are_mounted_on_folders_that_belong_to_the_user_of_the_image() -> None:
+    made = (DEPLOY / "Containerfile").read_text().split("-o anonflow -g anonflow ")[1].splitlines()[0].split()
+    services = [SERVICES[name] for name in APP] + [*_read("compose.cluster.yaml")["services"].values()]
+    volumes = [volume for service in services for volume in service.get("volumes", ()) if isinstance(volume, str)]
+    assert {volume.split(":")[1] for volume in volumes} == {"/var/lib/anonflow", "/srv/columns"} <= set(made)
+
+
 def test_only_the_proxy_publishes_ports_and_on_the_loopback_address() -> None:
     published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
     assert set(published) == {"proxy"}
