@@ -14,7 +14,7 @@ import typer
 from flows.commands.options import EveryGate, Inline, Json, Plan, Release, Where, out
 from flows.commands.ready import home_ready, platform
 from flows.commands.shown import Progress, deciding_gates, finish, gates, line, print_json, safe, safe_lines, table
-from flows.servers.layout import read_layout
+from flows.servers.layout import pages, read_layout
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 
@@ -206,9 +206,8 @@ def ui(
 ) -> None:
     """Show the history of runs in the pages of Prefect and MLflow, until Ctrl-C."""
     if (layout := read_layout(Home.locate(home))) is not None:
-        raise Refused(
-            f"this home is served: while anonflow serve runs, its pages are on {layout.prefect} and {layout.mlflow}"
-        )
+        where_they_are = " and ".join(pages(layout))
+        raise Refused(f"this home is served: while anonflow serve runs, its pages are on {where_they_are}")
     where = home_ready(home)
     from flows.embedded.ui import serve_uis
 

@@ -12,7 +12,7 @@ import typer
 from flows.commands.options import Json, Where, database_url, plain
 from flows.commands.shown import print_json
 from flows.servers.environment import LOOPBACK, NAMES, PARTS
-from flows.servers.layout import mlflow_auth, prefect_auth, read_layout
+from flows.servers.layout import mlflow_auth, pages, prefect_auth, read_layout
 from tasks.common.errors import Refused, sanitise_errors, visible, visible_lines
 from tasks.common.home import Home
 from tasks.common.values import to_json
@@ -149,8 +149,9 @@ def _print_secrets(home: Home) -> None:
     if layout is None:
         raise Refused("anonflow serve has not run in this home yet")
     user, password = mlflow_auth(home).values()
-    plain.print(f"Prefect  {visible(layout.prefect or '-')}  {prefect_auth(home)}")
-    plain.print(f"MLflow   {visible(layout.mlflow or '-')}  user {user}, password {password}")
+    prefect, mlflow = pages(layout)
+    plain.print(f"Prefect  {visible(prefect or '-')}  {prefect_auth(home)}")
+    plain.print(f"MLflow   {visible(mlflow or '-')}  user {user}, password {password}")
 
 
 def _print_status(home: Home, *, as_json: bool) -> None:

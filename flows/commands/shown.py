@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.commands.options import err, out, plain
-from flows.servers.layout import read_layout
+from flows.servers.layout import pages, read_layout
 from tasks.common.errors import ExitCode, visible, visible_lines
 from tasks.common.home import Home
 from tasks.engine.progress import rate
@@ -178,7 +178,7 @@ def _summary(outcome: Outcome, home: Home, seconds: float, every_gate: bool) -> 
     if outcome.status in ("rejected", "awaiting"):
         _next_steps(outcome, home)
     layout = read_layout(home)
-    line("Pages", f"{layout.prefect} and {layout.mlflow}" if layout else f"anonflow ui{hint}")
+    line("Pages", " and ".join(pages(layout)) if layout else f"anonflow ui{hint}")
     _took(seconds, outcome.seconds)
 
 

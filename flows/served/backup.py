@@ -36,6 +36,8 @@ ADDED_AGAIN = 5
 LEFT_OUT = {"workspace", "logs", "locks", "postgres", "matplotlib", "prefect/storage", "prefect/ui"}
 LEFT_OUT_ENDS = (".lock", ".db", ".db-wal", ".db-shm", ".db-journal", ".partial")
 SQLITE = ("prefect/prefect.db", "mlflow/mlflow.db")
+# What a folder may hold before a home is restored into it.
+SECRETS = "secrets"
 # What a backup is made of; tarfile's own check of links can be deceived by chains of them.
 PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE)
 # Where MLflow's store of an embedded home names its files by their whole paths.
@@ -246,6 +248,9 @@ def _postgres(name: str, url: str, *arguments: str) -> None:
 def restore(source: Path, home: Path, database: str | None = None) -> Backup:
     """Make a home of a backup, in a new folder; on another host and under another path, too.
 
+    Secrets that the folder holds already stay, and the backup's of the same names are passed over: a container's home
+    begins with the secrets that are mounted there.
+
     Parameters
     ----------
     database : the address of the user's own PostgreSQL server, where Prefect and MLflow are to store their data
@@ -253,24 +258,37 @@ def restore(source: Path, home: Path, database: str | None = None) -> Backup:
     Raises
     ------
     Refused
-        When the folder is not empty, or the file is no backup of this format; the folder is empty afterwards.
+        When the folder holds anything but secrets, or the file is no backup of this format; what was extracted is
+        removed again.
     """
     home = home.absolute()
-    if home.exists() and any(home.iterdir()):
-        raise Refused(f"{visible(home.name)} is not empty; name a new folder for the home")
+    given = _given(home)
     make_private(home)
     try:
-        about = _unpacked(source, home)
+        about = _unpacked(source, home, given)
         _open(Home(home), about, database)
     except BaseException:
-        for path in home.iterdir():
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
+        _clear(home, given)
         raise
     return about
 
 
-def _unpacked(source: Path, home: Path) -> Backup:
-    """Extract a backup into the empty folder of a home; nothing is extracted of a file that is not acceptable."""
+def _given(home: Path) -> set[Path]:
+    """Return the secrets that are in the folder of a home before it is restored; nothing else may be."""
+    found = list(home.iterdir()) if home.exists() else []
+    if any(path.name != SECRETS or path.is_symlink() or not path.is_dir() for path in found):
+        raise Refused(f"{visible(home.name)} is not empty; name a new folder for the home")
+    return {secret for folder in found for secret in folder.iterdir()}
+
+
+def _clear(home: Path, given: set[Path]) -> None:
+    for path in [*home.iterdir(), *(home / SECRETS).glob("*")]:
+        if path not in given and not any(path in secret.parents for secret in given):
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _unpacked(source: Path, home: Path, given: set[Path]) -> Backup:
+    """Extract a backup into the folder of a home; nothing is extracted of a file that is not acceptable."""
     try:
         # As it is: what unpacks to more than its own size is refused.
         with tarfile.open(source, "r:") as tar:
@@ -281,7 +299,8 @@ def _unpacked(source: Path, home: Path) -> Backup:
                 raise InputOutputFault(DISK_FULL)
             about = _about(tar)
             for member in members:
-                _extract(tar, member, home)
+                if not {home / member.name, *(home / member.name).parents} & given:
+                    _extract(tar, member, home)
             return about
     except (tarfile.TarError, OSError) as error:
         problem = type(error).__name__

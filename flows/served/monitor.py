@@ -13,6 +13,7 @@ from prefect.runtime import flow_run
 
 from flows.served import notices
 from flows.served.notices import Notice
+from flows.servers.layout import MLFLOW_PAGE
 from tasks.common.errors import Refused, ReleaseError, sanitise_errors
 from tasks.common.formatting import markdown_cell, markdown_table
 from tasks.common.home import Home
@@ -139,5 +140,5 @@ def _register(plan: str, mlflow_run: str | None, release: str, status: str) -> N
 def mlflow_page(run_id: str | None) -> str:
     """Return the address of a run's page in MLflow, empty where there is none."""
     # Where a browser finds it, if that is elsewhere than for us.
-    uri = os.environ.get("ANONFLOW_MLFLOW_PAGE") or os.environ.get("MLFLOW_TRACKING_URI", "")
+    uri = os.environ.get(MLFLOW_PAGE) or os.environ.get("MLFLOW_TRACKING_URI", "")
     return page_of(run_id, uri) if run_id and uri.startswith("http") else ""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from flows.served.mail import MailServer
 from flows.served.state import Records
+from flows.servers.layout import PREFECT_PAGE
 from tasks.common.errors import Refused
 from tasks.common.home import Home, make_private
 
@@ -105,7 +106,8 @@ def enqueue(home: Home, notice: Notice) -> None:
 
 def page_of(run: str) -> str:
     """Return the address of a run's page in Prefect."""
-    return f"{os.environ.get('PREFECT_API_URL', '').removesuffix('/api')}/runs/flow-run/{run}" if run else ""
+    page = os.environ.get(PREFECT_PAGE) or os.environ.get("PREFECT_API_URL", "").removesuffix("/api")
+    return f"{page.rstrip('/')}/runs/flow-run/{run}" if run else ""
 
 
 def stopped(plan: str, run: str, *, is_refused: bool) -> Notice:

@@ -18,6 +18,10 @@ from tasks.common.values import from_json, to_json
 USER = "anonflow"
 
 
+# Where browsers find the pages, if that is not where the servers are for us.
+PREFECT_PAGE, MLFLOW_PAGE = "ANONFLOW_PREFECT_PAGE", "ANONFLOW_MLFLOW_PAGE"
+
+
 @dataclass(frozen=True)
 class Layout:
     """Where the parts of a served home are; kept in the home without any secret.
@@ -58,6 +62,11 @@ def read_layout(home: Home) -> Layout | None:
         return from_json(Layout, json.loads((home.path / "served" / "layout.json").read_text()))
     except (OSError, ValueError):
         return None
+
+
+def pages(layout: Layout) -> tuple[str, str]:
+    """Return where browsers find the pages of Prefect and MLflow, which may be elsewhere than for us."""
+    return os.environ.get(PREFECT_PAGE) or layout.prefect, os.environ.get(MLFLOW_PAGE) or layout.mlflow
 
 
 def write_layout(home: Home, update: Callable[[Layout], Layout]) -> Layout:

@@ -95,6 +95,8 @@ def test_our_image_has_our_version_and_a_pinned_base() -> None:
     lines = (DEPLOY / "Containerfile").read_text().splitlines()
     bases = [line.split()[1] for line in lines if line.startswith("FROM ")]
     assert set(bases) == {"${PYTHON}"}
+    # A syntax line has the builder fetch and run another image, by a tag that moves.
+    assert not any(line.lower().startswith("# syntax") for line in lines)
     assert any(re.fullmatch(r"ARG PYTHON=python:3\.11\.\d+-slim-\w+@sha256:[0-9a-f]{64}", x) for x in lines)
     assert any(line.startswith("USER 10001") for line in lines)
     assert any("--require-hashes" in line for line in lines)
@@ -109,6 +111,13 @@ def test_the_image_is_made_of_files_that_are_there() -> None:
     kept = {line[1:] for line in ignored if line.startswith("!")}
     assert "*" in ignored
     assert not any(name.startswith(("deploy/secrets", ".venv", ".anonflow")) for name in kept)
+
+
+def test_volumes_are_mounted_on_folders_that_belong_to_the_user_of_the_image() -> None:
+    made = (DEPLOY / "Containerfile").read_text().split("-o anonflow -g anonflow ")[1].splitlines()[0].split()
+    services = [SERVICES[name] for name in APP] + [*_read("compose.cluster.yaml")["services"].values()]
+    volumes = [volume for service in services for volume in service.get("volumes", ()) if isinstance(volume, str)]
+    assert {volume.split(":")[1] for volume in volumes} == {"/var/lib/anonflow", "/srv/columns"} <= set(made)
 
 
 def test_only_the_proxy_publishes_ports_and_on_the_loopback_address() -> None:
@@ -159,6 +168,8 @@ def test_parts_start_after_what_they_need() -> None:
 def test_a_tls_override_listens_where_it_is_told_to() -> None:
     proxy = _read("compose.tls.yaml")["services"]["proxy"]
     assert all(port.startswith("${ANONFLOW_ADDRESS:?") for port in proxy["ports"])
+    pages = _read("compose.tls.yaml")["services"]["worker"]["environment"]
+    assert set(pages) == {"ANONFLOW_PREFECT_PAGE", "ANONFLOW_MLFLOW_PAGE"} <= set(SERVICES["worker"]["environment"])
     assert "Strict-Transport-Security" in (DEPLOY / "proxy/Caddyfile.tls").read_text()
     for plain in ("Caddyfile", "headers.caddy"):
         assert "Strict-Transport-Security" not in (DEPLOY / "proxy" / plain).read_text()

@@ -178,6 +178,12 @@ def test_a_served_home_has_its_own_pages(served, ask):
     assert "http://127.0.0.1:4200" in told
 
 
+def test_pages_are_named_where_browsers_find_them(served, ask, monkeypatch):
+    monkeypatch.setenv("ANONFLOW_PREFECT_PAGE", "https://prefect.example.org")
+    told = " ".join(ask("ui", "--home", served.path)[1].split())
+    assert "https://prefect.example.org and http://127.0.0.1:5000" in told
+
+
 def test_runs_of_a_served_home_that_sleeps_are_not_called_deleted(served, ask):
     enter(served, "rejected", release="census-1", name="census", by="Ann", mlflow_run="1" * 32)
     code, told = ask("audit", "verify", "--home", served.path)

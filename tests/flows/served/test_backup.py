@@ -142,6 +142,25 @@ def test_a_hostile_backup_writes_nothing_and_names_no_database(tmp_path: Path) -
     assert not any((tmp_path / "outside").iterdir())
 
 
+def test_secrets_that_are_mounted_in_a_new_home_stay_when_it_is_restored(tmp_path: Path) -> None:
+    plain = tarfile.REGTYPE
+    members = [("secrets/pool", plain, "of the backup"), ("secrets/prefect", plain, "of the backup")]
+    home = tmp_path / "home"
+    (home / "secrets").mkdir(parents=True)
+    (home / "secrets" / "prefect").write_text("mounted")
+    hostile = crafted(tmp_path / "hostile.tar", [*members, ("../outside", plain, "")])
+    with pytest.raises(Refused, match="outside the home"):
+        backup.restore(hostile, home)
+    assert [path.relative_to(home).as_posix() for path in sorted(home.rglob("*"))] == ["secrets", "secrets/prefect"]
+    file = crafted(tmp_path / "backup.tar", members)
+    backup.restore(file, home)
+    assert (home / "secrets" / "prefect").read_text() == "mounted"
+    assert (home / "secrets" / "pool").read_text() == "of the backup"
+    (home / "keys").mkdir()
+    with pytest.raises(Refused, match="is not empty"):
+        backup.restore(file, home)
+
+
 def test_a_file_that_becomes_shorter_is_added_again_and_a_link_is_refused(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flows.served.mail import MAIL_TO, SMTP, MailServer
-from flows.served.notices import Notice, deliver, enqueue, ways
+from flows.served.notices import Notice, deliver, enqueue, page_of, ways
 from flows.served.state import Records
 from tasks.common.errors import Refused
 from tasks.common.home import Home
@@ -26,6 +26,15 @@ WAITS = Notice(
     link="http://127.0.0.1:4200/runs/flow-run/a",
     action="read the report, then decide",
 )
+
+
+def test_a_link_leads_where_a_browser_finds_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", "http://prefect:4200/api")
+    monkeypatch.delenv("ANONFLOW_PREFECT_PAGE", raising=False)
+    assert page_of("a") == "http://prefect:4200/runs/flow-run/a"
+    monkeypatch.setenv("ANONFLOW_PREFECT_PAGE", "https://prefect.example.org/")
+    assert page_of("a") == "https://prefect.example.org/runs/flow-run/a"
+    assert page_of("") == ""
 
 
 def test_a_mail_says_what_has_happened_and_what_to_do_and_comes_once(
