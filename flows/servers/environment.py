@@ -31,6 +31,7 @@ _NO_DATA = {
     "PREFECT_LOGGING_LEVEL": "INFO",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING": "false",
 }
 # No framework contacts its makers; MLflow reads the literal "true" only.
