@@ -135,7 +135,7 @@ def test_the_first_visit_of_prefect_leads_to_the_login_and_on(served: Any, brows
 
 
 def test_a_run_shows_its_steps_by_name(browser: Browser, run: str) -> None:
-    assert re.search(r"seen · 20\d\d-\d\d-\d\d \d\d:\d\d", browser.text())
+    assert re.search(r"seen · 20\d\d-\d\d-\d\d \d\d:\d\d UTC", browser.text())
     browser.sees("Beginning flow run 'seen ·")
     browser.shoot("02-prefect-run")
     assert not RAW.search(browser.text())
