@@ -222,7 +222,7 @@ def _assessment(home: Home, entry: PendingDecision, waits: WaitingCandidate) -> 
     except Refused as error:
         return [f"## `{entry.release}`", f"**Do not approve it:** {markdown_cell(sentence(str(error)))}"]
     page = monitor.mlflow_page(Mirrors.of(ledger.find(home, MirrorFacts)).run_of(waits.facts))
-    head = ("Gate", "", "Observed", "Limit", "Baseline")
+    head = ("Gate", "Verdict", "Observed", "Limit", "Baseline")
     # What decides comes first.
     gates = sorted(candidate.dossier.verdict.gates, key=lambda gate: WORST_FIRST.index(gate.verdict))
     rows = ((g.name, MARKS.get(g.verdict, g.verdict), g.figure, g.limit, g.baseline) for g in gates)

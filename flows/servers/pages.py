@@ -23,7 +23,7 @@ _PREFER = """<script>(preferences => {
     if (localStorage.getItem(key) === null) localStorage.setItem(key, preferences[key]);
 })(%s)</script>"""
 # In a low window its form leaves no room for the text that people decide on; digests and tables are cut off,
-# tables on the pages of artifacts too.
+# tables on the pages of artifacts too, whose cells it does not break.
 # A first visit, before a login was possible, begins with errors about the connection and the password.
 _PREFECT = (
     _PREFER % '{"prefect-show-promotional-content": "false"}'
@@ -32,6 +32,8 @@ _PREFECT = (
 .p-modal__card:has(> .p-modal__body > .markdown-renderer) { max-width: min(72rem, 94vw); }
 .p-modal__body .markdown-renderer code { overflow-wrap: anywhere; white-space: pre-wrap; }
 :not(.p-modal__body) > .markdown-renderer table { display: block; overflow-x: auto; }
+.markdown-renderer .markdown-renderer__table { max-width: 100%; }
+.markdown-renderer .p-table-data, .markdown-renderer .p-table-header { white-space: normal; }
 img[src^="https:"] { visibility: hidden; }
 .p-toast-container__toast:has(.p-heading--6) { display: none; }
 form:has(input[placeholder="admin:pass"])::before { content: "As printed by: anonflow serve --secrets"; }
