@@ -149,7 +149,7 @@ def decided(home: Home, entry: PendingDecision) -> State[Any] | None:
     if event == "superseded":
         why = f"{last.facts.superseded_by}, of the same plan, took its place before it was decided"
     monitor.emit(event, entry.plan, entry.release, approver=by, reason=why)
-    monitor.mirror(home, entry.plan, last)
+    outcomes.mirror_entry(home, last)
     text = f"**{event.capitalize()}.** {entry.release}: {markdown_cell(why)}"
     monitor.note(entry.plan, "decision", text, "What was decided")
     try:

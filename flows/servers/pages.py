@@ -46,9 +46,10 @@ if (!localStorage.getItem("prefect-password") && location.pathname !== "/login")
 # The columns of a list of runs that nobody has arranged yet: what was decided, by whom, with what risk and utility.
 _COLUMNS = """<script>
 const stored = Storage.prototype.getItem, chosen = {
-  "tags.`release.status`": 115, "tags.`release.since`": 190, "tags.`release.approver`": 130,
-  "metrics.`risk/gates_failed`": 130, "metrics.`risk/gates_inconclusive`": 170, "metrics.`risk/linkability/upper`": 160,
-  "metrics.`risk/inference/upper`": 150, "metrics.`utility/variable/largest`": 165,
+  "tags.`release.status`": 105, "tags.`release.since`": 180, "tags.`release.approver`": 120,
+  "tags.`release.risk`": 205, "metrics.`utility/variable/largest`": 150, "metrics.`risk/gates_failed`": 130,
+  "metrics.`risk/gates_inconclusive`": 170, "metrics.`risk/linkability/upper`": 160,
+  "metrics.`risk/inference/upper`": 150,
   "metrics.`utility/propensity/released_ratio`": 230, "tags.`release.reason`": 300};
 const columns = JSON.stringify({selectedColumns: Object.keys(chosen), columnWidths: chosen,
   columnOrder: ["0", "attributes.`Run Name`", "runDateAndNestInfo", ...Object.keys(chosen)]});

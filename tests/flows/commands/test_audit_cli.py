@@ -232,6 +232,21 @@ def test_curves_over_the_releases_stand_beside_their_limits_and_are_compared(
     client().set_tag(run_id, "release.home", "another")
 
 
+def test_the_registry_names_a_release_published_until_it_is_withdrawn(
+    own: tuple[Home, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, run_id = own
+    entry = ledger.find(home, ReleaseFacts, "published")[-1]
+    assert outcomes.mirror_entry(home, entry)
+    assert client().get_run(run_id).data.tags["release.risk"] in ask(capsys, home, "list", "--risk", "--json")[1]
+    version = client().get_model_version_by_alias("office", "published")
+    assert (version.run_id, version.tags["release.status"]) == (run_id, "published")
+    track.mirror_version("office", run_id, entry.facts.release, "withdrawn")
+    assert client().get_model_version("office", version.version).tags["release.status"] == "withdrawn"
+    assert client().get_registered_model("office").aliases == {}
+    client().set_tag(run_id, "release.home", "another")
+
+
 def test_notes_that_people_add_in_mlflow_are_no_finding(own: tuple[Home, str]) -> None:
     home, run_id = own
     client().set_tag(run_id, "mlflow.note.content", "read by the committee")
