@@ -55,9 +55,7 @@ MARKS = {"fail": "FAIL", "inconclusive": "open"}
 class Form(RunInput):
     """What a person fills in."""
 
-    decision: Literal["approve", "reject"] = Field(
-        title="Decision", description="Approve or reject. The space bar opens the list, too."
-    )
+    decision: Literal["approve", "reject"] = Field(title="Decision", description="Approve or reject.")
     approver: str = Field(title="Your name", min_length=2, max_length=200, description="As on the list of people.")
     reason: str = Field(title="Reason", min_length=3, max_length=2000, description="Recorded in the ledger.")
     dossier_sha256: str = Field(

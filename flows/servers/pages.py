@@ -24,6 +24,7 @@ _PREFER = """<script>(preferences => {
 })(%s)</script>"""
 # In a low window its form leaves no room for the text that people decide on; digests and tables are cut off,
 # tables on the pages of artifacts too, whose cells it does not break.
+# A click on a list reaches its button and the frame around it, each of which opens or closes it: the frame alone may.
 # A first visit, before a login was possible, begins with errors about the connection and the password.
 _PREFECT = (
     _PREFER % '{"prefect-show-promotional-content": "false"}'
@@ -35,6 +36,7 @@ _PREFECT = (
 .markdown-renderer .markdown-renderer__table { max-width: 100%; }
 .markdown-renderer .p-table-data, .markdown-renderer .p-table-header { white-space: normal; }
 img[src^="https:"] { visibility: hidden; }
+.p-select-button__control { pointer-events: none; }
 .p-toast-container__toast:has(.p-heading--6) { display: none; }
 form:has(input[placeholder="admin:pass"])::before { content: "As printed by: anonflow serve --secrets"; }
 </style>"""

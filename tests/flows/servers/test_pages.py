@@ -49,3 +49,11 @@ def test_mlflow_keeps_the_columns_of_a_list_under_the_names_that_are_set() -> No
     for name in ("MLflowLocalStorage", "ExperimentPage", "selectedColumns", "columnWidths", "columnOrder"):
         assert name in sources
     assert "runDateAndNestInfo" in sources
+
+
+def test_prefect_keeps_the_names_of_what_is_corrected_in_its_pages() -> None:
+    """Names of Prefect's own: after an upgrade that changes them, the decision's list would not open by a click."""
+    folder = Path(str(resources.files("prefect"))) / "server" / "ui" / "assets"
+    sources = "".join(path.read_text() for path in folder.glob("*.css"))
+    for name in ("p-select-button__control", "markdown-renderer__table", "p-table-data", "p-table-header"):
+        assert f".{name}" in sources
