@@ -60,11 +60,11 @@ Storage.prototype.getItem = function (key) {
   return stored.call(this, key) ?? (untouched.test(key) ? columns : null);
 };
 </script>"""
-# It opens as a tool for language models, with its assistant.
+# It opens as a tool for language models, with its assistant, and its registry with an advertisement.
 _MLFLOW = (
     _PREFER
     % """{"mlflow.workflowType_v1": '"machine_learning"', "mlflow.assistant.panelOpen_v1": "false",
-  "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": "true"}"""
+  "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": "true", "_mlflow_model_registry_promo_modal_dismissed": "true"}"""
     + """<script>
 if (location.hash.length < 3) location.hash = "#/experiments?workflowType=machine_learning";
 </script><style>[data-assistant-ui] { display: none !important; }</style>"""

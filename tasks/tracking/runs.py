@@ -14,7 +14,11 @@ from tasks.tracking.mlflow import STATUS, RunIdentity, TrackedRun
 COMPARISONS = " comparisons"
 STATUSES = {"publish": "accepted", "reject": "rejected", "await": "awaiting"}
 # Stays true when people have decided: `release.status` says what became of it.
-DECISIONS = {"publish": "may be published", "reject": "is rejected", "await": "the policy asks a person"}
+DECISIONS = {
+    "publish": "may be published",
+    "reject": "is rejected",
+    "await": "the policy asks a person, and `release.status` says what came of it",
+}
 COUNTED = ("passes", "awaiting", "rejected")
 
 

@@ -199,7 +199,7 @@ def test_a_status_changed_in_mlflow_is_found_and_mirrored_again(own: tuple[Home,
 
 
 def test_curves_over_the_releases_stand_beside_their_limits_and_are_compared(
-    own: tuple[Home, str], capsys: pytest.CaptureFixture[str]
+    own: tuple[Home, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, run_id = own
     curves = client().get_experiment_by_name("office curves").experiment_id
@@ -224,6 +224,11 @@ def test_curves_over_the_releases_stand_beside_their_limits_and_are_compared(
     assert (code, row["Release"], row["Approved by"]) == (0, entry.facts.release, "the policy alone")
     assert ", limit " in row["Risk nearest its limit"]
     assert row["Risk nearest its limit"] in about
+    # Names of releases are there to be copied, also from a narrow terminal.
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = ask(capsys, home, "list", "--risk")[1]
+    assert entry.facts.release in shown
+    assert "…" not in shown
     client().log_metric(runs()["limits"].info.run_id, "risk at most/linkability", 0.9, step=2)
     assert kinds(home) == {"mlflow curves"}
     audit.mirror(home)

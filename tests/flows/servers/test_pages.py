@@ -49,6 +49,7 @@ def test_mlflow_keeps_the_columns_of_a_list_under_the_names_that_are_set() -> No
     for name in ("MLflowLocalStorage", "ExperimentPage", "selectedColumns", "columnWidths", "columnOrder"):
         assert name in sources
     assert "runDateAndNestInfo" in sources
+    assert "_mlflow_model_registry_promo_modal_dismissed" in sources
 
 
 def test_prefect_keeps_the_names_of_what_is_corrected_in_its_pages() -> None:
