@@ -60,6 +60,7 @@ Storage.prototype.getItem = function (key) {
   return stored.call(this, key) ?? (untouched.test(key) ? columns : null);
 };
 </script>"""
+# On a phone its side bar takes half of the width; the path above each page leads back.
 # It opens as a tool for language models, with its assistant, and its registry with an advertisement.
 _MLFLOW = (
     _PREFER
@@ -67,7 +68,8 @@ _MLFLOW = (
   "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": "true", "_mlflow_model_registry_promo_modal_dismissed": "true"}"""
     + """<script>
 if (location.hash.length < 3) location.hash = "#/experiments?workflowType=machine_learning";
-</script><style>[data-assistant-ui] { display: none !important; }</style>"""
+</script><style>[data-assistant-ui] { display: none !important; }
+@media (max-width: 600px) { aside:has([href="#/"]) { display: none; } }</style>"""
     + _COLUMNS
 )
 _HEADS = {"prefect": _PREFECT, "mlflow": _MLFLOW}
