@@ -65,7 +65,7 @@ Storage.prototype.getItem = function (key) {
 _MLFLOW = (
     _PREFER
     % """{"mlflow.workflowType_v1": '"machine_learning"', "mlflow.assistant.panelOpen_v1": "false",
-  "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": "true", "_mlflow_model_registry_promo_modal_dismissed": "true"}"""
+  "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": "true", "_mlflow_model_registry_promo_modal_dismissed_v1": "true"}"""
     + """<script>
 if (location.hash.length < 3) location.hash = "#/experiments?workflowType=machine_learning";
 </script><style>[data-assistant-ui] { display: none !important; }
