@@ -89,7 +89,8 @@ def _(result: ReleaseIdentity) -> str:
 
 @done.register
 def _(result: Candidate) -> str:
-    return f"Wrote the report of {result.dossier.release.id}; dossier SHA-256 {result.dossier.digest}."
+    # The digest in full would be wider than a phone.
+    return f"Wrote the report of {result.dossier.release.id}; dossier SHA-256 {result.dossier.digest[:16]}…"
 
 
 @done.register
