@@ -118,10 +118,12 @@ def list_(
 
 
 def _print_risk(home: Home, every: Sequence[LedgerEntry[Facts]], plan: str | None, *, as_json: bool) -> None:
+    from rich.table import Column
+
     from tasks.tracking.curves import published_releases
 
     head = ("Published", "Plan", "Release", "Approved by", "Risk nearest its limit")
-    rows = [
+    rows = sorted(
         (
             one.entry.time,
             name,
@@ -132,11 +134,13 @@ def _print_risk(home: Home, every: Sequence[LedgerEntry[Facts]], plan: str | Non
         for name, releases in published_releases(every).items()
         for one in releases
         if plan in (None, name)
-    ]
+    )
     if as_json:
         print_json([dict(zip(head, row, strict=True)) for row in rows])
     else:
-        out.print(table(head, rows))
+        # The name of a release begins with that of its plan.
+        shown = ((when[:16].replace("T", " "), *row) for when, _, *row in rows)
+        out.print(table(("Published (UTC)", Column("Release", no_wrap=True), *head[3:]), shown))
 
 
 def show(release: Release, home: Where = None, json_: Json = False, all_: EveryGate = False) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from flows.commands.options import err, out, plain
@@ -80,9 +80,10 @@ def line(what: str, text: object) -> None:
     plain.print(f"  {what:8}{visible(text)}")
 
 
-def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
-    """Return a table; its cells are shown as `safe` returns them, or with their own style."""
-    shown = Table(*columns, box=None, pad_edge=False)
+def table(columns: Iterable[str | Column], rows: Iterable[Iterable[object]]) -> Table:
+    """Return a table; its cells are shown as `safe` returns them, or with their own style, and are never cut off."""
+    whole = (Column(one, overflow="fold") if isinstance(one, str) else one for one in columns)
+    shown = Table(*whole, box=None, pad_edge=False)
     for row in rows:
         shown.add_row(*(cell if isinstance(cell, Text) else safe(cell) for cell in row))
     return shown

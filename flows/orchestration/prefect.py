@@ -15,6 +15,7 @@ from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.states import Completed
 
+from flows.done import done
 from flows.orchestration.retries import pauses
 from flows.plan.model import PlanFile
 from flows.release import Direct, OnStep
@@ -43,7 +44,7 @@ class PrefectRunner(Direct):
             cache_policy=NO_CACHE,
             persist_result=False,
             log_prints=False,
-        )(lambda: function(*args))
+        )(lambda: _logged(function(*args)))
         return step()
 
     def show(self, key: str, markdown: str, description: str) -> None:
@@ -86,6 +87,13 @@ def run_as_flow(
 
     run(file.path.name)
     return results[0]
+
+
+def _logged(result: T) -> T:
+    """Return a step's result, and log what the step has done: Prefect logs that it has ended."""
+    if text := done(result):
+        get_run_logger().info(text)
+    return result
 
 
 def _failed_on_input_or_output(task: Any, run: Any, state: Any) -> bool:

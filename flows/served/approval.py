@@ -55,9 +55,7 @@ MARKS = {"fail": "FAIL", "inconclusive": "open"}
 class Form(RunInput):
     """What a person fills in."""
 
-    decision: Literal["approve", "reject"] = Field(
-        title="Decision", description="Approve or reject. The space bar opens the list, too."
-    )
+    decision: Literal["approve", "reject"] = Field(title="Decision", description="Approve or reject.")
     approver: str = Field(title="Your name", min_length=2, max_length=200, description="As on the list of people.")
     reason: str = Field(title="Reason", min_length=3, max_length=2000, description="Recorded in the ledger.")
     dossier_sha256: str = Field(
@@ -149,7 +147,7 @@ def decided(home: Home, entry: PendingDecision) -> State[Any] | None:
     if event == "superseded":
         why = f"{last.facts.superseded_by}, of the same plan, took its place before it was decided"
     monitor.emit(event, entry.plan, entry.release, approver=by, reason=why)
-    monitor.mirror(home, entry.plan, last)
+    outcomes.mirror_entry(home, last)
     text = f"**{event.capitalize()}.** {entry.release}: {markdown_cell(why)}"
     monitor.note(entry.plan, "decision", text, "What was decided")
     try:
@@ -222,7 +220,7 @@ def _assessment(home: Home, entry: PendingDecision, waits: WaitingCandidate) -> 
     except Refused as error:
         return [f"## `{entry.release}`", f"**Do not approve it:** {markdown_cell(sentence(str(error)))}"]
     page = monitor.mlflow_page(Mirrors.of(ledger.find(home, MirrorFacts)).run_of(waits.facts))
-    head = ("Gate", "", "Observed", "Limit", "Baseline")
+    head = ("Gate", "Verdict", "Observed", "Limit", "Baseline")
     # What decides comes first.
     gates = sorted(candidate.dossier.verdict.gates, key=lambda gate: WORST_FIRST.index(gate.verdict))
     rows = ((g.name, MARKS.get(g.verdict, g.verdict), g.figure, g.limit, g.baseline) for g in gates)

@@ -14,16 +14,13 @@ from prefect.runtime import flow_run
 from flows.served import notices
 from flows.served.notices import Notice
 from flows.servers.layout import MLFLOW_PAGE
-from tasks.common.errors import Refused, ReleaseError, sanitise_errors
+from tasks.common.errors import Refused
 from tasks.common.formatting import markdown_cell, markdown_table
 from tasks.common.home import Home
-from tasks.decision.outcomes import SHOWN, Entry, Outcome, mirror_entry
+from tasks.decision.outcomes import Outcome
 from tasks.engine.progress import rate
-from tasks.record import ledger
 from tasks.record.dossier import read_dossier
-from tasks.record.entry import MirrorFacts
-from tasks.record.mirrored import Mirrors
-from tasks.tracking.mlflow import mirror_version, page_of
+from tasks.tracking.mlflow import page_of
 
 CHANGE_PLAN = "change the plan or the data as the report says; until then the rejection stands"
 DECIDE = "read the report, then decide: Resume in the run's page, or anonflow approve or reject at a terminal"
@@ -55,7 +52,6 @@ def report_assessment(home: Home, plan: str, outcome: Outcome) -> None:
     if outcome.status == "rejected":
         notice = Notice("rejected", "a release was rejected", plan, outcome.release, outcome.reason, action=CHANGE_PLAN)
         notify_of_release(home, notice)
-    _register(plan, outcome.mlflow_run, outcome.release, outcome.status)
 
 
 def notify_of_release(home: Home, notice: Notice) -> None:
@@ -120,21 +116,6 @@ def note(plan: str, key: str, markdown: str, description: str) -> None:
 
 def _key(plan: str, key: str) -> str:
     return f"{plan.replace('_', '-')}-{key}"
-
-
-def mirror(home: Home, plan: str, entry: Entry) -> None:
-    """Mirror an entry of the ledger, the last of its release, in MLflow's tags and registry."""
-    mirror_entry(home, entry)
-    run = Mirrors.of(ledger.find(home, MirrorFacts)).run_of(entry.facts)
-    _register(plan, run, entry.facts.release, SHOWN.get(entry.event, entry.event))
-
-
-def _register(plan: str, mlflow_run: str | None, release: str, status: str) -> None:
-    """Mirror a release in MLflow's registry; when that fails nothing stops, for the ledger has it."""
-    if not mlflow_run or status == "unchanged":
-        return
-    with suppress(ReleaseError):
-        sanitise_errors(mirror_version)(plan, mlflow_run, release, status)
 
 
 def mlflow_page(run_id: str | None) -> str:

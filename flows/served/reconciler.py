@@ -295,8 +295,7 @@ class Reconciler:
         for run in await self._runs_in(StateType.SCHEDULED):
             plan = str(run.parameters.get("plan", ""))
             if plan in self.folder.plans and not run.name.startswith(f"{plan} · ") and run.expected_start_time:
-                zone = self.folder.plans[plan].plan.schedule.timezone
-                await self.client.update_flow_run(run.id, name=run_name_of(plan, run.expected_start_time, zone))
+                await self.client.update_flow_run(run.id, name=run_name_of(plan, run.expected_start_time))
 
     async def _runs_in(self, kind: StateType, offset: int = 0) -> list[FlowRun]:
         """Return runs of our deployments in a state of this kind, those that are due first; after ``offset`` others."""

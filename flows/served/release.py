@@ -12,7 +12,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from prefect import flow
 from prefect.client.schemas.objects import State
@@ -35,17 +34,17 @@ STATES = {"published": "Published", "unchanged": "Unchanged", "rejected": "Rejec
 
 
 def run_name() -> str:
-    """Return the plan and the time it was due, in the plan's own time zone."""
+    """Return the plan and the time it was due."""
     plan = str(flow_run.parameters.get("plan", "release"))
     pending = state.pending_of_run(Home.locate(), str(flow_run.id))
     if pending is not None:
         return pending.name
-    return run_name_of(plan, flow_run.scheduled_start_time or datetime.now(UTC), _zone(plan))
+    return run_name_of(plan, flow_run.scheduled_start_time or datetime.now(UTC))
 
 
-def run_name_of(plan: str, due: datetime, zone: str) -> str:
-    """Return the name of a run."""
-    return f"{plan} · {due.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M}"
+def run_name_of(plan: str, due: datetime) -> str:
+    """Return the name of a run, with its time in UTC as in the ledger: plans may have different time zones."""
+    return f"{plan} · {due.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 @flow(
@@ -117,14 +116,6 @@ def plan_file(plan: str) -> PlanFile:
         return folder.plans[plan]
     unreadable = "".join(f"\n{file}: {problem}" for file, problem in folder.problems.items())
     raise Refused(f"no readable plan of the folder is named {visible(plan)}{unreadable}")
-
-
-def _zone(plan: str) -> str:
-    """Return the time zone of a plan; UTC where the plan cannot be read."""
-    try:
-        return plan_file(plan).plan.schedule.timezone
-    except ReleaseError:
-        return "UTC"
 
 
 def _stopped(error: ReleaseError) -> State[Any]:

@@ -74,8 +74,9 @@ class Watch:
         until = time.time()
         for name, file in folder.plans.items():
             if times := due_between(file.plan.schedule, self.before + AROUND, until - AROUND):
-                span = f"between {times[0]:%Y-%m-%d %H:%M} and {times[-1]:%Y-%m-%d %H:%M}"
-                text = f"{len(times)} run(s) were due {span} ({file.plan.schedule.timezone}) while nothing ran"
+                first, last = (time_.astimezone(UTC) for time_ in (times[0], times[-1]))
+                span = f"between {first:%Y-%m-%d %H:%M} and {last:%Y-%m-%d %H:%M} UTC"
+                text = f"{len(times)} run(s) were due {span} while nothing ran"
                 action = "runs that were listed already start now; start others in the page (Run), if needed"
                 key = f"missed-{name}-{int(self.before)}"
                 notices.enqueue(self.home, Notice(key, "scheduled runs were missed", name, text=text, action=action))

@@ -31,7 +31,7 @@ _NO_DATA = {
     "PREFECT_LOGGING_LEVEL": "INFO",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
-    # It would print addresses that hold between servers alone.
+    # They would precede the JSON of a command, with addresses that hold between servers alone.
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING": "false",
 }

@@ -23,7 +23,8 @@ _PREFER = """<script>(preferences => {
     if (localStorage.getItem(key) === null) localStorage.setItem(key, preferences[key]);
 })(%s)</script>"""
 # In a low window its form leaves no room for the text that people decide on; digests and tables are cut off,
-# tables on the pages of artifacts too.
+# tables on the pages of artifacts too, whose cells it does not break.
+# A click on a list reaches its button and the frame around it, each of which opens or closes it: the frame alone may.
 # A first visit, before a login was possible, begins with errors about the connection and the password.
 _PREFECT = (
     _PREFER % '{"prefect-show-promotional-content": "false"}'
@@ -32,7 +33,10 @@ _PREFECT = (
 .p-modal__card:has(> .p-modal__body > .markdown-renderer) { max-width: min(72rem, 94vw); }
 .p-modal__body .markdown-renderer code { overflow-wrap: anywhere; white-space: pre-wrap; }
 :not(.p-modal__body) > .markdown-renderer table { display: block; overflow-x: auto; }
+.markdown-renderer .markdown-renderer__table { max-width: 100%; }
+.markdown-renderer .p-table-data, .markdown-renderer .p-table-header { white-space: normal; }
 img[src^="https:"] { visibility: hidden; }
+.p-select-button__control { pointer-events: none; }
 .p-toast-container__toast:has(.p-heading--6) { display: none; }
 form:has(input[placeholder="admin:pass"])::before { content: "As printed by: anonflow serve --secrets"; }
 </style>"""
@@ -44,9 +48,10 @@ if (!localStorage.getItem("prefect-password") && location.pathname !== "/login")
 # The columns of a list of runs that nobody has arranged yet: what was decided, by whom, with what risk and utility.
 _COLUMNS = """<script>
 const stored = Storage.prototype.getItem, chosen = {
-  "tags.`release.status`": 115, "tags.`release.since`": 190, "tags.`release.approver`": 130,
-  "metrics.`risk/gates_failed`": 130, "metrics.`risk/gates_inconclusive`": 170, "metrics.`risk/linkability/upper`": 160,
-  "metrics.`risk/inference/upper`": 150, "metrics.`utility/variable/largest`": 165,
+  "tags.`release.status`": 105, "tags.`release.since`": 180, "tags.`release.approver`": 120,
+  "tags.`release.risk`": 205, "metrics.`utility/variable/largest`": 150, "metrics.`risk/gates_failed`": 130,
+  "metrics.`risk/gates_inconclusive`": 170, "metrics.`risk/linkability/upper`": 160,
+  "metrics.`risk/inference/upper`": 150,
   "metrics.`utility/propensity/released_ratio`": 230, "tags.`release.reason`": 300};
 const columns = JSON.stringify({selectedColumns: Object.keys(chosen), columnWidths: chosen,
   columnOrder: ["0", "attributes.`Run Name`", "runDateAndNestInfo", ...Object.keys(chosen)]});
@@ -55,14 +60,16 @@ Storage.prototype.getItem = function (key) {
   return stored.call(this, key) ?? (untouched.test(key) ? columns : null);
 };
 </script>"""
-# It opens as a tool for language models, with its assistant.
+# On a phone its side bar takes half of the width; the path above each page leads back.
+# It opens as a tool for language models, with its assistant, and its registry with an advertisement.
 _MLFLOW = (
     _PREFER
     % """{"mlflow.workflowType_v1": '"machine_learning"', "mlflow.assistant.panelOpen_v1": "false",
-  "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": "true"}"""
+  "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": "true", "_mlflow_model_registry_promo_modal_dismissed_v1": "true"}"""
     + """<script>
 if (location.hash.length < 3) location.hash = "#/experiments?workflowType=machine_learning";
-</script><style>[data-assistant-ui] { display: none !important; }</style>"""
+</script><style>[data-assistant-ui] { display: none !important; }
+@media (max-width: 600px) { aside:has([href="#/"]) { display: none; } }</style>"""
     + _COLUMNS
 )
 _HEADS = {"prefect": _PREFECT, "mlflow": _MLFLOW}

@@ -134,7 +134,9 @@ def curves(known: Entries, plan: str) -> list[Curve]:
 def _numbers(facts: ReleaseFacts, gate: str) -> list[str]:
     if gate not in facts.gates:
         return []
-    return NUMBER.findall(facts.gates[gate][1].partition(" [")[0].replace("−", "-"))
+    # What stands before the colon are names and numbers of conditions or variables.
+    figure = facts.gates[gate][1].partition(" [")[0].rpartition(": ")[2]
+    return NUMBER.findall(figure.replace("−", "-"))
 
 
 def _in_words(gate: tuple[str, str]) -> str:

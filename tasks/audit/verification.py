@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 
 from tasks.audit import timestamps
@@ -65,7 +66,7 @@ def verify(
 
 
 def mirror(home: Home) -> int:
-    """Set the status tags and the curves in MLflow to what the ledger says, and return how many runs there are.
+    """Set status tags, registry and curves in MLflow to what the ledger says, and return how many runs there are.
 
     Raises
     ------
@@ -76,7 +77,8 @@ def mirror(home: Home) -> int:
     """
     ledger.trusted(home)
     last = {e.facts.mlflow_run: e for e in ledger.find(home, ReleaseFacts, *SHOWN)}
-    for entry in last.values():
+    # In the order of the ledger, so that the newest release has the alias.
+    for entry in sorted(last.values(), key=attrgetter("number")):
         show_entry(home, entry)
     for plan in {entry.facts.name for entry in last.values()}:
         mirror_curves(home, plan, whole=True)

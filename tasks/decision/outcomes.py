@@ -146,7 +146,7 @@ def waiting_after(home: Home, last: Entry) -> WaitingCandidate | None:
 
 
 def mirror_entry(home: Home, entry: Entry) -> bool:
-    """Show an entry in MLflow's tags and curves; return False when MLflow does not take it, for the ledger has it."""
+    """Show an entry in MLflow's tags, registry and curves; return False when it is not taken, for the ledger has it."""
     try:
         shown = sanitise_errors(show_entry)(home, entry)
         if shown and SHOWN[entry.event] in ("published", "withdrawn"):
@@ -157,7 +157,7 @@ def mirror_entry(home: Home, entry: Entry) -> bool:
 
 
 def show_entry(home: Home, entry: Entry) -> bool:
-    """Show an entry in MLflow's tags; return False when it says nothing that is shown there.
+    """Show an entry in MLflow's tags and registry; return False when it says nothing that is shown there.
 
     Raises
     ------
@@ -172,7 +172,9 @@ def show_entry(home: Home, entry: Entry) -> bool:
     run = Mirrors.of(ledger.find(home, MirrorFacts)).run_of(entry.facts)
     if not run:
         return False
-    track.set_status(run, SHOWN[entry.event], **record_of(home, entry), **tags)
+    status = SHOWN[entry.event]
+    track.set_status(run, status, **record_of(home, entry), **tags)
+    track.mirror_version(entry.facts.name, run, entry.facts.release, status)
     return True
 
 

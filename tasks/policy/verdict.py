@@ -35,6 +35,14 @@ class Verdict:
         }
         return used[max(used)] if used else None
 
+    @property
+    def nearest_limit_in_words(self) -> str:
+        """That question with its upper bound and its limit; empty where there is none."""
+        worst = self.nearest_limit
+        if worst is None or worst.bounds is None:
+            return ""
+        return f"{worst.name} ≤ {worst.bounds.upper:.3g}, limit {worst.bounds.passes_within:.3g}"
+
 
 def decide(assessment: Assessment, policy: PolicySection, gates: Sequence[Gate] = GATES) -> Verdict:
     """Put every gate to an assessment.

@@ -15,11 +15,12 @@ from tasks.reporting.report import DECISIONS, STATISTICS
 def verdict_markdown(dossier: Dossier) -> str:
     """Return the decision and its gates as Markdown; aggregates only."""
     verdict, release = dossier.verdict, dossier.release
-    rows = ((g.name, g.figure, g.limit, g.baseline, count(g.records), g.verdict) for g in verdict.gates)
+    # The verdict beside the name: what lies to the right is out of sight on a narrow page.
+    rows = ((g.name, g.verdict, g.figure, g.limit, g.baseline, count(g.records)) for g in verdict.gates)
     head = f"**{DECISIONS[verdict.decision][0]}**: {markdown_cell(verdict.reason)}"
     facts = f"{markdown_cell(release.id)}, {count(release.records)} records"
     return "\n\n".join(
-        (head, facts, markdown_table(("Gate", "Found", "Allowed", "Baseline", "Records", "Verdict"), rows))
+        (head, facts, markdown_table(("Gate", "Verdict", "Observed", "Limit", "Baseline", "Records"), rows))
     )
 
 
@@ -29,16 +30,16 @@ def risk_markdown(assessment: PublishedAssessment) -> str:
     if assessment.continuous_form is not None:
         forms += [("continuous form", m) for m in assessment.continuous_form.measures]
     measures = markdown_table(
-        ("Measure", "Form", "Excess", "Upper bound", "Passes within", "Records", "Verdict"),
+        ("Measure", "Form", "Verdict", "Excess", "Upper bound", "Passes within", "Records"),
         (
             (
                 m.name,
                 form,
+                m.verdict,
                 number(m.sup_excess),
                 number(m.upper),
                 number(m.passes_within),
                 count(m.n),
-                m.verdict,
             )
             for form, m in forms
         ),

@@ -39,10 +39,11 @@ from tasks.reporting.attack_table import attack_groups, authority_page
 
 PNG = b"\x89PNG"
 
+# Stays true when people have decided: the report is part of the published release.
 DECISIONS = {
     "publish": ("Cleared for publication", "pass"),
     "reject": ("Not cleared for publication", "fail"),
-    "await": ("Waits for a person’s decision", "inconclusive"),
+    "await": ("A person decides", "inconclusive"),
 }
 # Of the 95 % quantile: of a normal variable, and of Kolmogorov's distance times √N.
 NORMAL, KOLMOGOROV = 1.96, 1.358

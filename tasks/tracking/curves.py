@@ -60,10 +60,7 @@ class Published:
     def nearest_limit(self, home: Home) -> str:
         """Return the risk whose upper bound is the largest part of what the policy accepts."""
         verdict = self.verdict(home)
-        worst = verdict.nearest_limit if verdict else None
-        if worst is None or worst.bounds is None:
-            return ""
-        return f"{worst.name} ≤ {worst.bounds.upper:.3g}, limit {worst.bounds.passes_within:.3g}"
+        return verdict.nearest_limit_in_words if verdict else ""
 
 
 def published_releases(known: Sequence[LedgerEntry[Facts]]) -> dict[str, list[Published]]:

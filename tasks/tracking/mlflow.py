@@ -50,10 +50,12 @@ HISTORIES = "/ajax-api/2.0/mlflow/metrics/get-history-bulk"
 RUN_ID = re.compile(r"[0-9a-f]{32}")
 # How a server names the files that it keeps itself.
 SERVED = "mlflow-artifacts:/"
+# What the registry calls the newest version of a status.
+ALIASES = {"awaiting": "candidate", "published": "published"}
 # Tags that never change; those of a status mirror the ledger and change with it.
 FIXED_TAGS = (
     "plan.sha256", "data.sha256", OWN, "anonflow.version", KIND, "release.id", "release.reason",
-    "dossier.sha256", "mlflow.runName",
+    "release.risk", "dossier.sha256", "mlflow.runName",
 )  # fmt: skip
 
 
@@ -415,7 +417,7 @@ def mirror_version(plan: str, run_id: str, release: str, status: str) -> None:
     The registered model has the plan's name and points to the run's files. What can be
     changed on MLflow's pages proves nothing; the ledger does.
     """
-    alias = {"awaiting": "candidate", "published": "published"}.get(status)
+    alias = ALIASES.get(status)
     with _store() as client:
         if not client.search_registered_models(f"name = '{plan}'", max_results=1):
             client.create_registered_model(plan, description="Releases of this plan, as the ledger has them.")
@@ -426,6 +428,7 @@ def mirror_version(plan: str, run_id: str, release: str, status: str) -> None:
         client.set_model_version_tag(plan, version, STATUS, status)
         if alias is not None:
             client.set_registered_model_alias(plan, alias, version)
-        aliases = client.get_registered_model(plan).aliases
-        if alias != "candidate" and str(aliases.get("candidate")) == str(version):
-            client.delete_registered_model_alias(plan, "candidate")
+        # A version that was withdrawn is published no more, one that was decided on is no candidate.
+        for name, held in client.get_registered_model(plan).aliases.items():
+            if name in ALIASES.values() and name != alias and str(held) == str(version):
+                client.delete_registered_model_alias(plan, name)

@@ -14,7 +14,11 @@ from tasks.tracking.mlflow import STATUS, RunIdentity, TrackedRun
 COMPARISONS = " comparisons"
 STATUSES = {"publish": "accepted", "reject": "rejected", "await": "awaiting"}
 # Stays true when people have decided: `release.status` says what became of it.
-DECISIONS = {"publish": "may be published", "reject": "is rejected", "await": "the policy asks a person"}
+DECISIONS = {
+    "publish": "may be published",
+    "reject": "is rejected",
+    "await": "the policy asks a person, and `release.status` says what came of it",
+}
 COUNTED = ("passes", "awaiting", "rejected")
 
 
@@ -54,6 +58,7 @@ def release_run(dossier: Dossier, experiment: str, files: Mapping[str, Path], *,
         STATUS: STATUSES[dossier.verdict.decision],
         "release.id": dossier.release.id,
         "release.reason": dossier.verdict.reason,
+        "release.risk": dossier.verdict.nearest_limit_in_words,
         "dossier.sha256": dossier.digest,
         "mlflow.user": run.requester,
         "mlflow.source.name": "anonflow",

@@ -92,7 +92,7 @@ def test_people_see_what_they_decide_on(released: dict[str, Any]) -> None:
 
 
 def test_a_run_reads_well(released: dict[str, Any]) -> None:
-    assert re.fullmatch(r"office · 20\d\d-\d\d-\d\d \d\d:\d\d", released["run"]["name"])
+    assert re.fullmatch(r"office · 20\d\d-\d\d-\d\d \d\d:\d\d UTC", released["run"]["name"])
     assert {"anonflow", "plan:office"} <= set(released["run"]["tags"])
 
 

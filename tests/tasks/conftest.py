@@ -101,4 +101,5 @@ def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Office:
     """A home whose decisions are mirrored nowhere: tests/flows has them with a real MLflow."""
     monkeypatch.setattr(track, "fingerprint", lambda run: {})
     monkeypatch.setattr(track, "set_status", lambda run, status, **tags: None)
+    monkeypatch.setattr(track, "mirror_version", lambda plan, run, release, status: None)
     return Office(tmp_path)

@@ -199,7 +199,7 @@ def test_a_status_changed_in_mlflow_is_found_and_mirrored_again(own: tuple[Home,
 
 
 def test_curves_over_the_releases_stand_beside_their_limits_and_are_compared(
-    own: tuple[Home, str], capsys: pytest.CaptureFixture[str]
+    own: tuple[Home, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, run_id = own
     curves = client().get_experiment_by_name("office curves").experiment_id
@@ -224,11 +224,31 @@ def test_curves_over_the_releases_stand_beside_their_limits_and_are_compared(
     assert (code, row["Release"], row["Approved by"]) == (0, entry.facts.release, "the policy alone")
     assert ", limit " in row["Risk nearest its limit"]
     assert row["Risk nearest its limit"] in about
+    # Names of releases are there to be copied, also from a narrow terminal.
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = ask(capsys, home, "list", "--risk")[1]
+    assert entry.facts.release in shown
+    assert "…" not in shown
     client().log_metric(runs()["limits"].info.run_id, "risk at most/linkability", 0.9, step=2)
     assert kinds(home) == {"mlflow curves"}
     audit.mirror(home)
     assert kinds(home) == set()
     assert len(runs()) == 2
+    client().set_tag(run_id, "release.home", "another")
+
+
+def test_the_registry_names_a_release_published_until_it_is_withdrawn(
+    own: tuple[Home, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, run_id = own
+    entry = ledger.find(home, ReleaseFacts, "published")[-1]
+    assert outcomes.mirror_entry(home, entry)
+    assert client().get_run(run_id).data.tags["release.risk"] in ask(capsys, home, "list", "--risk", "--json")[1]
+    version = client().get_model_version_by_alias("office", "published")
+    assert (version.run_id, version.tags["release.status"]) == (run_id, "published")
+    track.mirror_version("office", run_id, entry.facts.release, "withdrawn")
+    assert client().get_model_version("office", version.version).tags["release.status"] == "withdrawn"
+    assert client().get_registered_model("office").aliases == {}
     client().set_tag(run_id, "release.home", "another")
 
 

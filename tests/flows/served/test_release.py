@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -33,6 +35,13 @@ def test_a_process_that_is_ended_leaves_its_record(home: Home, tmp_path: Path, m
     with pytest.raises(KeyboardInterrupt):
         release._recorded(home, "run", "plan")
     assert [active.run for active in active_runs(home).all()] == ["run"]
+
+
+def test_a_run_is_named_by_its_time_in_utc_whatever_the_zone_of_its_plan() -> None:
+    from flows.served.release import run_name_of
+
+    due = datetime(2026, 12, 1, 3, tzinfo=ZoneInfo("Europe/Paris"))
+    assert run_name_of("census", due) == "census · 2026-12-01 02:00 UTC"
 
 
 def test_only_what_prefect_cancelled_by_itself_is_started_again() -> None:

@@ -30,6 +30,8 @@ def test_passwords_go_to_the_servers_alone(home: Home) -> None:
         assert variables["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
         assert variables["PREFECT_SERVER_UI_V2_ENABLED"] == "false"
         assert variables["MLFLOW_DISABLE_TELEMETRY"] == "true"
+        # It would print before what `anonflow run --json` prints.
+        assert variables["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] == "true"
         assert "PREFECT_SERVER_SERVICES_SCHEDULER_ENABLED" not in variables
     secret = home.path / "secrets" / "prefect"
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600

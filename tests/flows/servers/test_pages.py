@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from importlib import resources
+import importlib.util
 from pathlib import Path
 
 import pytest
 
 from flows.servers.pages import Page
+
+
+def _folder(package: str) -> Path:
+    """Return where a framework is installed; imported here it would miss the settings of later tests."""
+    spec = importlib.util.find_spec(package)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
 
 
 @pytest.mark.parametrize(
@@ -44,8 +52,17 @@ def test_mlflow_offers_no_assistant_and_no_models(ask, document) -> None:
 
 def test_mlflow_keeps_the_columns_of_a_list_under_the_names_that_are_set() -> None:
     """Names of MLflow's own: after an upgrade that changes them, lists would show no status and no approver."""
-    folder = Path(str(resources.files("mlflow"))) / "server" / "js" / "build" / "static" / "js"
+    folder = _folder("mlflow") / "server" / "js" / "build" / "static" / "js"
     sources = "".join(path.read_text() for path in folder.glob("*.js"))
     for name in ("MLflowLocalStorage", "ExperimentPage", "selectedColumns", "columnWidths", "columnOrder"):
         assert name in sources
     assert "runDateAndNestInfo" in sources
+    assert "_mlflow_model_registry_promo_modal_dismissed" in sources
+
+
+def test_prefect_keeps_the_names_of_what_is_corrected_in_its_pages() -> None:
+    """Names of Prefect's own: after an upgrade that changes them, the decision's list would not open by a click."""
+    folder = _folder("prefect") / "server" / "ui" / "assets"
+    sources = "".join(path.read_text() for path in folder.glob("*.css"))
+    for name in ("p-select-button__control", "markdown-renderer__table", "p-table-data", "p-table-header"):
+        assert f".{name}" in sources

@@ -32,3 +32,14 @@ def test_what_waits_what_changed_and_how_figures_moved(tmp_path):
     risk, loss = curves(known, "p")
     assert (risk.values, loss.values, risk.releases) == ((0.51, 0.53), (0.17, 0.17), ("p-1", "p-2"))
     assert all(0 <= x <= 300 and 0 <= y <= 80 for curve in (risk, loss) for x, y in curve.points)
+
+
+def test_a_curve_is_of_the_figure_and_not_of_the_number_of_conditions(tmp_path):
+    home = Home.locate(tmp_path / "home")
+    for number, figure in enumerate(
+        ("2 conditions: +0.01, shown > -0.02; of all ≤ +0.04", "4 conditions: −0.03 [−0.1, 0]")
+    ):
+        own = {"singling out": ("pass", figure)}
+        ledger.append(home, "published", release_facts(name="p", release=f"p-{number}", plan=str(number), gates=own))
+    (drawn,) = curves(entries_of(home), "p")
+    assert (drawn.title, drawn.values) == ("Risk: singling out", (0.01, -0.03))

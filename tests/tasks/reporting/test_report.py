@@ -456,8 +456,15 @@ def test_no_number_that_stays_inside_is_in_the_page():
             assert text not in shown or len(text.strip("0.")) < 3, (value, text)
 
 
+def test_the_verdict_of_each_gate_stands_beside_its_name():
+    shown = prefect_artifacts.verdict_markdown(dossier("await"))
+    assert "| Gate | Verdict | " in shown
+    # The artifact stays when the release was approved.
+    assert shown.startswith("**A person decides**")
+
+
 def test_the_verdict_comes_before_everything_else_and_not_by_colour_alone():
-    for decision, word in (("publish", "Cleared"), ("reject", "Not cleared"), ("await", "Waits")):
+    for decision, word in (("publish", "Cleared"), ("reject", "Not cleared"), ("await", "A person decides")):
         html = page(dossier(decision))
         assert html.index('id="verdict"') < html.index('id="why"') < html.index('id="pictures"')
         card = html[html.index('id="verdict"') : html.index("</section>", html.index('id="verdict"'))]
