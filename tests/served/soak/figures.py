@@ -129,9 +129,9 @@ class Figures:
 
 
 def size_of(path: Path) -> float:
-    """Return the size of all files below a folder, in MB."""
+    """Return the size of a file, or of all files below a folder, in MB."""
     sizes = 0
-    for one in path.rglob("*"):
+    for one in (path, *path.rglob("*")):
         try:
             sizes += one.stat().st_size if one.is_file() and not one.is_symlink() else 0
         except OSError:
