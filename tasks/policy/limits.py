@@ -30,7 +30,8 @@ class ChanceLimit(Section):
     ----------
     tail_p : Fail when chance alone produces what is found less often than this, in any of the seven tests: each fails
         at a seventh. Of identical, unusually close and isolated records a person is asked below this itself. Where an
-        accepted area may explain the highest scores by density at this level, they ask a person.
+        accepted area may explain the highest scores of an attack at this level, they ask a person; of files of other
+        tools those by density alone.
     """
 
     tail_p: float = Field(default=0.01, gt=0, lt=1)
