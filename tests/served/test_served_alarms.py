@@ -99,3 +99,5 @@ def test_what_is_rejected_or_refused_is_not_green_and_is_mailed(served: Any) -> 
     (served.plans / "broken.yaml").write_text("anonflow: 1\n")
     served.until(lambda: served.mailed("a plan is refused", "broken.yaml") == 1, 60, served.logs)
     (served.plans / "broken.yaml").unlink()
+    # While a plan cannot be read, no deployment is removed: other tests share the stack.
+    (served.plans / "sourceless.yaml").unlink()
