@@ -18,9 +18,7 @@ ALWAYS = ("records", "as_source", "rare_levels", "risk.k", "risk.queries")
 
 def published(assessment: Assessment) -> PublishedAssessment:
     """Return the published part: what no gate names stays confidential; three digits of each figure."""
-    rules = dict.fromkeys(ALWAYS, as_measured) | {name: rule for gate in GATES for name, rule in gate.publishes.items()}
-    # Encoded columns are counted with the levels of the source: with the exact number, whether it has one more.
-    rules["risk.columns"] = lambda columns, step: round(next_ten(columns))
+    rules = _rules()
     step = step_of(assessment.records.original)
     own = _named(assessment, "", rules, step)
     shown = PublishedAssessment(
@@ -33,6 +31,25 @@ def published(assessment: Assessment) -> PublishedAssessment:
         **own,
     )
     return significant_digits(shown)
+
+
+def _rules() -> dict[str, Rounding]:
+    """Return how each figure is published; gates that share one must round it alike.
+
+    Raises
+    ------
+    ValueError
+        Where a gate rounds a figure otherwise than another: the finer of two texts would undo the coarser.
+    """
+    # Encoded columns are counted with the levels of the source: with the exact number, whether it has one more.
+    rules = dict.fromkeys(ALWAYS, as_measured) | {"risk.columns": lambda columns, step: round(next_ten(columns))}
+    for gate in GATES:
+        for name, rule in gate.publishes.items():
+            if rules.setdefault(name, rule) is not rule:
+                raise ValueError(
+                    f"the gate {gate.name} rounds {name} otherwise than another: both must use the same function"
+                )
+    return rules
 
 
 def _risk(risk: RiskReport, rules: Mapping[str, Rounding], step: float) -> RiskReport:

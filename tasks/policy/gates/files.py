@@ -8,6 +8,7 @@ from anoncore.risk import IdentifierMatches, difference, three_way
 from tasks.common.formatting import percent, shares
 from tasks.policy.assessment import Assessment
 from tasks.policy.gate import Gate, GateResult
+from tasks.policy.rounding import at_least_ten, coarse, step_of
 
 # By how much the share of the original's values may exceed the reference's in a column that looks like an identifier.
 EXCESS = 0.05
@@ -18,10 +19,11 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
     files, released = assessment.external, assessment.records.released
     if files is None:
         return ()
-    results = [_supposed(one) for one in files.supposed]
+    results = [_supposed(one, step_of(assessment.records.original)) for one in files.supposed]
     if files.named:
         meaning = "released rows that carry an identifier of a person of the original"
-        results.append(GateResult("identifiers of the original", "fail", f"{files.named}", "0", "0", released, meaning))
+        figure = f"at most {at_least_ten(files.named)}"
+        results.append(GateResult("identifiers of the original", "fail", figure, "0", "0", released, meaning))
     if files.unmeasured:
         meaning = "released columns that the original lacks, or whose values look like identifiers"
         figure = f"{files.unmeasured}"
@@ -41,18 +43,19 @@ def _relabelled(names: tuple[str, ...], looked_at: int, released: int) -> GateRe
     return GateResult("levels of the original", "not tested", figure, "0", "0", released, meaning)
 
 
-def _supposed(one: IdentifierMatches) -> GateResult:
+def _supposed(one: IdentifierMatches, step: float) -> GateResult:
     """Compare the share of the original's values in a release with that in the reference; never a failure."""
     harmless = one.released.value == 0.0
     if one.reference is not None:
         excess = difference(one.released, one.reference)
         harmless = three_way(excess.lower, excess.upper, EXCESS) == "pass"
+    shown, reference = coarse(one.released, step), coarse(one.reference, step)
     return GateResult(
         name=f"possible identifier {one.variable}",
         verdict="pass" if harmless else "inconclusive",
-        figure=f"{percent(one.released.value)} [{shares(one.released)}]",
+        figure=f"{percent(shown.value)} [{shares(shown)}]",
         limit=f"excess ≤ {EXCESS:g}" if one.reference is not None else "0",
-        baseline="no reference" if one.reference is None else f"{percent(one.reference.value)}, the reference",
+        baseline="no reference" if reference is None else f"{percent(reference.value)}, the reference",
         records=one.released.n,
         meaning="different released values that are the original’s, in a column that looks like an identifier; "
         "--identifier or a plan states whether it is one",

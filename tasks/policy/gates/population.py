@@ -15,6 +15,7 @@ from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_QUASI_IDENTIFIERS, Aim, Attack, beside, untested
 from tasks.policy.gate import BoundedFigure, Bounds, Gate, GateResult, GateVerdict, Metrics
 from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounded_groups import published_disclosure
 
 NAME = "risk in the population"
 NO_POPULATION = "the size of the population is not known; give a variable the role weight, or assessment: population"
@@ -222,6 +223,7 @@ GATE = Gate(
     evaluate=evaluate,
     limits=PopulationLimit,
     individual=True,
+    publishes={"risk.disclosure": published_disclosure},
     metrics=metrics,
     attacks=attacks,
 )

@@ -17,9 +17,14 @@ from tasks.policy.disclosure_control import published
 from tasks.policy.gate import Gate
 from tasks.policy.gates import GATES
 from tasks.policy.section import PolicySection
-from tests.tasks.policy.sample import SECRET, assessment
+from tasks.policy.verdict import decide
+from tests.tasks.policy.sample import SECRET, assessment, changed
 
 POLICY = PolicySection()
+ALL_LIMITS = PolicySection(
+    groups={"t_closeness": 0.5, "beta_likeness": 9.0},
+    population={"risk": 0.5, "households": 0.5, "uniques": 0.5, "k_map": 2, "presence": 0.5},
+)
 every_gate = pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
 
 
@@ -89,6 +94,30 @@ def test_a_gate_asks_the_same_of_what_it_publishes(gate: Gate, measured: Assessm
     for given in (assessment(), measured) if gate.publishes else ():
         asked, shown = gate.evaluate(given, POLICY), gate.evaluate(published(given), POLICY)
         assert [one.name for one in asked] == [one.name for one in shown]
+
+
+@every_gate
+def test_texts_of_a_gate_are_no_finer_than_what_is_published(gate: Gate, measured: Assessment) -> None:
+    """A gate that publishes nothing shows exact figures: of those that others publish rounded, it may show none."""
+    part = "risk__disclosure__released__population__households"
+    given = changed(measured, **{part: 23.4}, in_out_game=None)
+    risk = published(given).risk
+    rounded = {f.name: value for f in fields(RiskReport) if (value := getattr(risk, f.name)) is not None}
+    coarser = replace(given, risk=replace(given.risk, **rounded))
+    asked = decide(given, ALL_LIMITS, (gate,)).gates
+    shown = decide(coarser, ALL_LIMITS, (gate,)).gates
+    assert [(one.figure, one.baseline, one.meaning) for one in asked] == [
+        (one.figure, one.baseline, one.meaning) for one in shown
+    ]
+
+
+def test_two_gates_that_round_one_figure_differently_are_refused(
+    measured: Assessment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Gate(name="another", description="", publishes={"risk.linkage": lambda value, step: value})
+    monkeypatch.setattr(disclosure_control, "GATES", (*GATES, other))
+    with pytest.raises(ValueError, match=r"^the gate another rounds risk\.linkage otherwise than another: "):
+        published(measured)
 
 
 @every_gate

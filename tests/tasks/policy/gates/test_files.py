@@ -13,7 +13,7 @@ def test_identifiers_fail_and_unmeasured_columns_are_inconclusive() -> None:
     assert not results(GATE, changed(assessment(), external=ExternalFiles(0, 0, None)))
     found = results(GATE, changed(assessment(), external=ExternalFiles(2, 7, None)))
     assert {name: (one.verdict, one.figure) for name, one in found.items()} == {
-        "identifiers of the original": ("fail", "7"),
+        "identifiers of the original": ("fail", "at most 10"),
         "columns not measured": ("inconclusive", "2"),
     }
 
@@ -39,3 +39,9 @@ def test_columns_that_look_like_identifiers_never_fail() -> None:
         files = ExternalFiles(0, 0, None, (IdentifierMatches("number", released, reference),))
         found = results(GATE, changed(assessment(), external=files))
         assert found["possible identifier number"].verdict == verdict
+
+
+def test_shares_of_the_originals_people_are_no_finer_than_their_number_allows() -> None:
+    files = ExternalFiles(0, 0, None, (IdentifierMatches("number", proportion(203, 500), proportion(1, 500)),))
+    [one] = results(GATE, changed(assessment(), external=files)).values()
+    assert (one.figure.partition(" [")[0], one.baseline) == ("40.0\u00a0%", "0.0\u00a0%, the reference")
