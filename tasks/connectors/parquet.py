@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import numpy as np
 import pandas as pd
 
 from anoncore.microdata import Variable
 from tasks.common.errors import Refused, cut, named, visible
+from tasks.connectors.arrow import is_text, nested, plain, to_frame
 from tasks.connectors.copies import parquet_names
 from tasks.connectors.csv import check_names
 from tasks.connectors.file_format import Dialect, FileFormat, readable
@@ -39,18 +39,11 @@ def read_table(path: Path, shown: str) -> Any:
         _check_whole(file, shown)
         if unsupported := nested(file.schema_arrow):
             raise Refused(UNSUPPORTED.format(shown, named(unsupported)))
-        _check_text(path, [c.name for c in file.schema_arrow if _is_text(c.type)], shown)
+        _check_text(path, [c.name for c in file.schema_arrow if is_text(c.type)], shown)
         table = file.read()
     # Text that is not UTF-8 would fail later, wherever it is first looked at.
     table.validate(full=True)
     return table
-
-
-def nested(schema: Any) -> list[str]:
-    """Return the columns of lists and structures, which may hold any number of values in one record."""
-    import pyarrow as pa
-
-    return [c.name for c in schema if pa.types.is_nested(c.type)]
 
 
 def nested_of(path: Path, shown: str) -> list[str]:
@@ -102,29 +95,6 @@ def _longest(text: Any) -> int:
 
     of_letters = pa.types.is_string(text.type) or pa.types.is_large_string(text.type)
     return int(pc.max(pc.utf8_length(text) if of_letters else pc.binary_length(text)).as_py())
-
-
-def _is_text(kind: Any) -> bool:
-    """Return whether values are of any length."""
-    import pyarrow as pa
-
-    if kind is None:
-        return False
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    texts = ("string", "large_string", "binary", "large_binary", "string_view", "binary_view")
-    return any(getattr(pa.types, f"is_{text}")(kind) for text in texts)
-
-
-def to_frame(table: Any) -> pd.DataFrame:
-    """Return a table as a frame; long codes with missing values would lose digits as floats.
-
-    Numbers of half precision become ones of single precision, which pandas can count.
-    """
-    import pyarrow as pa
-
-    whole = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
-    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, types_mapper=whole.get)
-    return frame.astype(dict.fromkeys(frame.columns[frame.dtypes == np.float16], "float32"))
 
 
 def read(path: Path, dialect: Dialect, variables: list[Variable], shown: str) -> pd.DataFrame:
@@ -250,14 +220,14 @@ def _pieces(name: str, path: Path, rows: int) -> Iterator[Any]:
     if unsupported := nested_of(path, shown):
         raise Refused(UNSUPPORTED.format(shown, named(unsupported)))
     with pq.ParquetFile(path) as file:
-        texts = [c.name for c in file.schema_arrow if _is_text(c.type)]
+        texts = [c.name for c in file.schema_arrow if is_text(c.type)]
         readable("parquet", shown, lambda: _check_text(path, texts, shown))
         pieces = file.iter_batches(rows)
 
         def piece() -> Any:
             if (batch := next(pieces, None)) is None:
                 return None
-            table = _plain(pa.Table.from_batches([batch]))
+            table = plain(pa.Table.from_batches([batch]))
             table.validate(full=True)
             return table
 
@@ -274,7 +244,7 @@ def _schema(first: Any, files: Sequence[tuple[str, Path]]) -> Any:
         return first
     for name, path in files:
         stored = readable("parquet", cut(visible(Path(name).name)), partial(pq.read_schema, path))
-        for column in _plain(stored.empty_table()).schema:
+        for column in plain(stored.empty_table()).schema:
             at = first.get_field_index(column.name)
             if at >= 0 and pa.types.is_null(first.field(at).type):
                 first = first.set(at, column)
@@ -306,18 +276,7 @@ def _part(name: str, path: Path, folder: str) -> Any:
         raise Refused(f"{shown} holds columns twice: {named(duplicates) or 'a name occurs twice'}")
     for key, value in values.items():
         table = table.append_column(key, pa.array([value] * len(table), pa.large_string()))
-    return _plain(table)
-
-
-def _plain(table: Any) -> Any:
-    """Return a table without its writer's metadata, with text of one type however it is stored."""
-    import pyarrow as pa
-
-    fields = []
-    for column in table.schema:
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        fields.append(pa.field(column.name, pa.large_string() if pa.types.is_string(kind) else kind))
-    return table.replace_schema_metadata(None).cast(pa.schema(fields))
+    return plain(table)
 
 
 def partition(name: str, shown: str) -> dict[str, str | None]:
