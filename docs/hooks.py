@@ -99,6 +99,7 @@ def generated_pages() -> dict[str, str]:
     return {
         "how-to/contribute.md": _from_root("CONTRIBUTING.md", "how-to"),
         "how-to/deploy.md": _from_root("deploy/GUIDE.md", "how-to"),
+        "reference/api/methods.md": method_classes(),
         "reference/changelog.md": _from_root("CHANGELOG.md", "reference"),
         "reference/cli.md": command_reference(),
         "reference/gates.md": gate_reference(),
@@ -163,17 +164,33 @@ def method_parameters(name: str) -> str:
 
 
 class DescriptionsOnOneLine(griffe.Extension):
-    """Show ``name : description`` in docstrings as a description, with the type that the code states."""
+    """Show ``name : description`` in docstrings as a description, with the type and the default that the code states.
+
+    Of names that share a line griffe takes the default of the last for all.
+    """
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Rewrite the parameters and attributes of one docstring."""
+        # The sections of the plan are models without parameters, and have a reference of their own.
+        if obj.is_class and obj.path.startswith("tasks.") and not obj.parameters:
+            return
         for section in obj.docstring.parsed if obj.docstring else ():
             if section.kind in (griffe.DocstringSectionKind.parameters, griffe.DocstringSectionKind.attributes):
                 for item in section.value:
+                    if section.kind is griffe.DocstringSectionKind.parameters:
+                        item.value = _code_default(obj, item)
                     stated = str(item.annotation or "")
                     if " " in stated and not (item.description and TYPE.match(stated)):
                         item.description = f"{stated} {item.description}".strip()
                         item.annotation = _code_annotation(obj, item.name)
+
+
+def _code_default(obj: griffe.Object, item: Any) -> griffe.Expr | str | None:
+    """Return a parameter's default by the code; what the docstring says of parameters that the code does not name."""
+    try:
+        return obj.parameters[item.name].default  # type: ignore[union-attr]
+    except (AttributeError, KeyError):
+        return item.value
 
 
 def _code_annotation(obj: griffe.Object, name: str) -> griffe.Expr | str | None:
@@ -189,6 +206,12 @@ def method_list() -> str:
     table, plan = ((ROOT / "docs/reference/methods" / name).read_text() for name in ("people.py", "people.yaml"))
     text = ["# Methods", "", "| method | what it is |", "|---|---|", *rows, "", ENCODED, "## Examples", "", EXAMPLES]
     return "\n".join([*text, f"```yaml\n{plan}```\n", f"```python\n{table}```\n"])
+
+
+def method_classes() -> str:
+    """Return the reference of the methods' parameter classes, from their registry."""
+    shown = [f"::: {model.__module__}.{model.__name__}\n    options: {{heading_level: 2}}" for model in methods().values()]
+    return "\n\n".join(["# anoncore.methods", *shown]) + "\n"
 
 
 def _section(model: type, heading: str, shown: set[type]) -> list[str]:

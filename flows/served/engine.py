@@ -1,22 +1,50 @@
 """The process of one served run: ``python -m flows.served.engine``, as the worker starts it.
 
 Prefect's own engine would take the deployment's steps first and load the flow that it names: the flow is ours
-here, and of the run nothing but its parameters is used.
+here, and of the run nothing but its parameters is used. ``python -m flows.served.engine FD`` is the process from which
+those of runs are made that are handed over at this socket.
 """
 
 from __future__ import annotations
 
 import os
+import socket
+import sys
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from uuid import UUID
 
 from flows.orchestration import compat
+from flows.served import prepared
 from flows.servers.environment import imports, private_directories
 
+# What runs need, some of it at a step alone.
+NEEDED = (
+    "prefect.engine", "prefect.flow_engine", "prefect.task_engine", "prefect.logging.loggers", "prefect.runtime",
+    "great_expectations", "matplotlib.figure", "mlflow", "numba", "sklearn.ensemble", "tasks.tracking.mlflow",
+    "flows.orchestration.prefect", "flows.served.approval", "flows.served.release",
+)  # fmt: skip
 
-def main() -> None:
-    """Carry out the run that the environment names."""
+
+def main(arguments: Sequence[str]) -> None:
+    """Carry out the run that the environment names, or the runs that are handed over."""
     os.umask(0o077)
+    if arguments:
+        with imports():
+            for module in NEEDED:
+                import_module(module)
+        with socket.socket(fileno=int(arguments[0])) as listener:
+            prepared.take_over(listener)
+        # Else all runs would draw the same from numpy's own generator; Python's is seeded anew by itself.
+        import_module("numpy").random.seed()
+    else:
+        prepared.hand_over()
+    carry_out()
+
+
+def carry_out() -> None:
+    """Carry out the run that the environment names, in this process."""
     private_directories(Path(os.environ["ANONFLOW_HOME"]))
     with imports():
         from prefect.engine import handle_engine_signals
@@ -35,4 +63,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

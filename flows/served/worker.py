@@ -17,6 +17,7 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.workers.process import ProcessJobConfiguration, ProcessWorker, ProcessWorkerResult
 
 from flows.orchestration import compat
+from flows.served.prepared import Prepared
 
 COMMAND = f"{sys.executable} -P -m flows.served.engine"
 
@@ -36,6 +37,8 @@ class Worker(ProcessWorker):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         compat.pass_over_held(self)
+        self._prepared = Prepared()
+        self._prepared.ensure(COMMAND)
 
     @property
     def held(self) -> frozenset[UUID]:
@@ -46,6 +49,7 @@ class Worker(ProcessWorker):
         self, flow_run: FlowRun, configuration: ProcessJobConfiguration, task_status: Any = None
     ) -> ProcessWorkerResult:
         """Carry out one run as a release."""
+        self._prepared.ensure(COMMAND)
         compat.run_command(configuration, COMMAND)
         configuration.working_dir = Path(os.environ["ANONFLOW_HOME"])
         configuration.env = dict(os.environ)

@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Dialect(Protocol):
     """How the plan says that a file is read.
 
-    Parameters
+    Attributes
     ----------
     delimiter, decimal, encoding : of a text file: what separates fields, the decimal sign, and the encoding as
         Python calls it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import griffe
 import pytest
 import yaml
 
@@ -65,3 +66,19 @@ def test_the_complete_plan_of_the_guide_loads(tmp_path):
     (tmp_path / "people.csv").write_text("pid,sex,age,income\n1,f,30,100\n2,m,40,-9\n")
     (tmp_path / "plan.yaml").write_text(EXAMPLES[0])
     assert load_plan(tmp_path / "plan.yaml").plan.name == "people"
+
+
+@pytest.mark.parametrize("module", ["anoncore.risk.report", "anoncore.risk.tail", "anoncore.partitions.close_records"])
+def test_the_reference_of_the_library_states_the_defaults_of_the_code(hooks, module):
+    """Also of parameters that share a line of a docstring."""
+    extensions = griffe.load_extensions(hooks.DescriptionsOnOneLine)
+    found = griffe.load(module, docstring_parser="numpy", extensions=extensions)
+    stated = 0
+    for one in found.members.values():
+        if not one.is_alias and (one.is_class or one.is_function) and one.docstring:
+            for section in one.docstring.parsed:
+                if section.kind is griffe.DocstringSectionKind.parameters:
+                    for item in section.value:
+                        assert str(item.value) == str(one.parameters[item.name].default), (one.path, item.name)
+                        stated += item.value is not None
+    assert stated

@@ -52,7 +52,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 GATE = Gate(
     name=NAME,
     description="Records whose nearest neighbour is farther than five times the 99th percentile of such distances. "
-    "Fail when the release matches one of them within τ. All records are searched for them, also where the other "
+    "Fail when a released record is nearer to one of them than a tenth of its distance. All records are searched for them, also where the other "
     "measures are of a sample.",
     evaluate=evaluate,
     individual=True,
