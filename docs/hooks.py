@@ -210,7 +210,8 @@ def method_list() -> str:
 
 def method_classes() -> str:
     """Return the reference of the methods' parameter classes, from their registry."""
-    shown = [f"::: {model.__module__}.{model.__name__}\n    options: {{heading_level: 2}}" for model in methods().values()]
+    options = "    options: {heading_level: 2}"
+    shown = [f"::: {model.__module__}.{model.__name__}\n{options}" for model in methods().values()]
     return "\n\n".join(["# anoncore.methods", *shown]) + "\n"
 
 

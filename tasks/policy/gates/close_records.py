@@ -48,8 +48,8 @@ GATE = Gate(
     name=NAME,
     description="Records nearer to the release than τ = 0.1 times the distance to their own nearest neighbour, "
     "against the same for the reference, and close pairs among release, original and reference. Fail when the exact "
-    "one-sided p-value is below a seventh of `tail_p`, which seven tests share; inconclusive below `tail_p`, and where even a "
-    "release of all records could not reach that level. Once more for the most isolated 1 % of the "
+    "one-sided p-value is below a seventh of `tail_p`, which seven tests share; inconclusive below `tail_p`, and where "
+    "even a release of all records could not reach that level. Once more for the most isolated 1 % of the "
     "records, who are the easiest to recognise; inconclusive where the test without non-members alone "
     "would fail.",
     evaluate=evaluate,

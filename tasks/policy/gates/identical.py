@@ -29,8 +29,8 @@ GATE = Gate(
     name=NAME,
     description="Records of the original that are in the release value by value, against the same for the reference. "
     "Fail when the exact one-sided McNemar test, with equal records counted once and released non-members "
-    "where sizes are equal, gives p below a seventh of `tail_p`, which seven tests share; inconclusive below `tail_p`, where any "
-    "is released and neither original nor reference repeats a record, and where the test without "
+    "where sizes are equal, gives p below a seventh of `tail_p`, which seven tests share; inconclusive below `tail_p`, "
+    "where any is released and neither original nor reference repeats a record, and where the test without "
     "non-members alone would fail.",
     evaluate=evaluate,
     limits=ChanceLimit,
