@@ -1,11 +1,14 @@
 """What is measured of a soak, and its section of the page about reliability.
 
-python -m tests.served.soak.figures FILE...    (figures that `run --json` printed) joins several soaks on the page.
+    python -m tests.served.soak.figures FILE...
+
+joins several soaks on the page: figures that `run --json` printed, and those of the page where it is one of the files.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import statistics
 import sys
 from collections import Counter
@@ -26,6 +29,8 @@ STATED = (
 # Seconds for which a plan may stand still: none of its runs ends, asks people or works.
 LONGEST = 300.0
 WAYS = ("mail", "webhook")
+# What the page holds for a program that joins further soaks.
+KEPT = re.compile(r"<!-- figures: (\{.*\}) -->")
 FOLDERS = ("postgres", "releases", "candidates", "assessments", "mlflow", "logs", "notices")
 
 
@@ -113,7 +118,15 @@ class Figures:
             "",
             "Problems: " + ("none." if not self.problems else ""),
             *(f"- {' '.join(one.split())[:400]}" for one in self.problems),
+            "",
+            f"<!-- figures: {json.dumps(vars(self._shortened()))} -->",
         ]
+
+    def _shortened(self) -> Figures:
+        """Return what the section shows, from which it can be made again."""
+        disk = [{name: round(size, 1) for name, size in one.items()} for one in self._three()]
+        first, last, most = (round(float(size)) for _, size in self._memory())
+        return replace(self, memory=[first, most, last], disk=disk)
 
     def _memory(self) -> list[tuple[str, str]]:
         kept = self.memory or [0.0]
@@ -145,6 +158,12 @@ def table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> list[str]:
     return ["", *("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)]
 
 
+def read(file: Path) -> Figures:
+    """Return the figures that a soak has printed, or those of the page."""
+    text = file.read_text(encoding="utf-8")
+    kept = KEPT.search(text)
+    return Figures(**json.loads(kept[1] if kept else text.splitlines()[-1]))
+
+
 if __name__ == "__main__":
-    read = [Figures(**json.loads(Path(name).read_text().splitlines()[-1])) for name in sys.argv[1:]]
-    replace_section("soak", "\n".join(Figures.joined(read).section()))
+    replace_section("soak", "\n".join(Figures.joined([read(Path(name)) for name in sys.argv[1:]]).section()))
