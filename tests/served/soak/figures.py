@@ -78,10 +78,10 @@ class Figures:
         return whole
 
     def measure_memory(self, process: int) -> None:
-        """Add a sample: what the process and all it has started hold in memory."""
+        """Add a sample: what the process and all it has started hold in memory, what they share counted once."""
         try:
             parent = psutil.Process(process)
-            held = [one.memory_info().rss for one in (parent, *parent.children(recursive=True))]
+            held = [one.memory_full_info().pss for one in (parent, *parent.children(recursive=True))]
         except psutil.Error:
             return
         self.memory.append(sum(held) / 1e6)
