@@ -150,7 +150,13 @@ class Forks:
         work, parent = _accepted(self._listener), os.getpid()
         if work is None:
             return False
-        run = os.fork()
+        try:
+            run = os.fork()
+        except OSError:
+            # Where no process can be made, the run is carried out where it was started.
+            work.connection.close()
+            _close(work.output)
+            return False
         if run == 0:
             self._selector.close()
             for one in (self._listener, self._woken, self._wakes, work.connection, *self._runs.values()):
@@ -194,6 +200,12 @@ def _accepted(listener: socket.socket) -> Work | None:
         if _is_ours(connection):
             size, output, _, _ = socket.recv_fds(connection, NUMBER.size, len(OUTPUT))
             said = json.loads(_exactly(connection, NUMBER.unpack(size)[0]))
+            connection.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                # Who has given up meanwhile carries it out by itself.
+                connection.recv(1)
+                raise ConnectionResetError
+            connection.setblocking(True)
             return Work(connection, output, said["environ"], said["folder"])
     except (OSError, ValueError, KeyError, struct.error):
         pass

@@ -142,6 +142,18 @@ def test_runs_end_before_it_does(process, program, tmp_path) -> None:
     assert process.wait(20) == 0
 
 
+def test_who_has_given_up_is_not_carried_out_a_second_time(process, program, tmp_path) -> None:
+    process.send_signal(signal.SIGSTOP)
+    file = tmp_path / "begun"
+    given_up = start(program, tmp_path, DO=f"open({str(file)!r}, 'w')")
+    time.sleep(2)
+    given_up.kill()
+    given_up.wait(20)
+    process.send_signal(signal.SIGCONT)
+    assert start(program, tmp_path).communicate(timeout=60)[0].split()[0] == "forked"
+    assert not file.exists()
+
+
 def test_another_users_process_is_not_trusted(monkeypatch) -> None:
     here, there = prepared.socket.socketpair()
     assert prepared._is_ours(here)
