@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -142,16 +144,24 @@ def test_runs_end_before_it_does(process, program, tmp_path) -> None:
     assert process.wait(20) == 0
 
 
-def test_who_has_given_up_is_not_carried_out_a_second_time(process, program, tmp_path) -> None:
-    process.send_signal(signal.SIGSTOP)
-    file = tmp_path / "begun"
-    given_up = start(program, tmp_path, DO=f"open({str(file)!r}, 'w')")
-    time.sleep(2)
-    given_up.kill()
-    given_up.wait(20)
-    process.send_signal(signal.SIGCONT)
-    assert start(program, tmp_path).communicate(timeout=60)[0].split()[0] == "forked"
-    assert not file.exists()
+@pytest.mark.parametrize("waits", [True, False])
+def test_who_has_given_up_is_not_carried_out_a_second_time(waits, tmp_path) -> None:
+    name = f"anonflow-test-{os.getpid()}-{waits}"
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as connection:
+        listener.bind(f"\0{name}")
+        listener.listen()
+        connection.connect(f"\0{name}")
+        said = json.dumps({"environ": {"TOLD": "a"}, "folder": str(tmp_path)}).encode()
+        socket.send_fds(connection, [prepared.NUMBER.pack(len(said))], [0, 1, 2])
+        connection.sendall(said)
+        if not waits:
+            connection.close()
+        work = prepared._accepted(listener)
+        assert (work is not None) == waits
+        if work is not None:
+            assert (work.environ, work.folder) == ({"TOLD": "a"}, str(tmp_path))
+            prepared._close(work.output)
+            work.connection.close()
 
 
 def test_another_users_process_is_not_trusted(monkeypatch) -> None:
