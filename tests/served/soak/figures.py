@@ -73,7 +73,8 @@ class Figures:
             setattr(whole, name, sum(getattr(one, name) for one in parts))
         for name in ("ends", "faults", "decisions", "twice"):
             setattr(whole, name, sum((Counter(getattr(one, name)) for one in parts), Counter()))
-        whole.blocked = {plan: max(one.blocked.get(plan, 0.0) for one in parts) for plan in whole.blocked}
+        plans = {plan for one in parts for plan in one.blocked}
+        whole.blocked = {plan: max(one.blocked.get(plan, 0.0) for one in parts) for plan in sorted(plans)}
         whole.problems = [problem for one in parts for problem in one.problems]
         return whole
 
@@ -110,9 +111,9 @@ class Figures:
             *table(("end", "runs"), Counter(self.ends).most_common()),
             *table(("fault", "times"), kinds),
             *table(("decision of a person", "times"), sorted(self.decisions.items())),
-            *table(("memory of all processes", "MB"), self._memory()),
+            *table(("memory of all processes, in the longest soak", "MB"), self._memory()),
             *table(
-                ("disk, MB", "start", "middle", "end"),
+                ("disk, MB, in the longest soak", "start", "middle", "end"),
                 [(name, *(f"{one[name]:.1f}" for one in self._three())) for name in (*FOLDERS, "whole home")],
             ),
             "",
