@@ -166,7 +166,7 @@ def method_parameters(name: str) -> str:
 class DescriptionsOnOneLine(griffe.Extension):
     """Show ``name : description`` in docstrings as a description, with the type and the default that the code states.
 
-    Of names that share a line griffe takes the default of the last for all.
+    griffe takes one default for all names that share a line.
     """
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:

@@ -1,8 +1,8 @@
 """The process of one served run: ``python -m flows.served.engine``, as the worker starts it.
 
 Prefect's own engine would take the deployment's steps first and load the flow that it names: the flow is ours
-here, and of the run nothing but its parameters is used. ``python -m flows.served.engine FD`` is the process from which
-those of runs are made that are handed over at this socket.
+here, and of the run nothing but its parameters is used. ``python -m flows.served.engine FD`` is the fork server, which
+listens at this socket.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from uuid import UUID
 
 from flows.orchestration import compat
-from flows.served import prepared
+from flows.served import fork_server
 from flows.servers.environment import imports, private_directories
 
 # What runs need, some of it at a step alone.
@@ -28,18 +28,20 @@ NEEDED = (
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Carry out the run that the environment names, or the runs that are handed over."""
+    """Carry out the run that the environment names, or serve forks to those that do."""
     os.umask(0o077)
     if arguments:
         with imports():
             for module in NEEDED:
                 import_module(module)
         with socket.socket(fileno=int(arguments[0])) as listener:
-            prepared.take_over(listener)
-        # Else all runs would draw the same from numpy's own generator; Python's is seeded anew by itself.
-        import_module("numpy").random.seed()
+            fork_server.serve(listener)
+        import numpy as np
+
+        # Otherwise all runs draw the same numbers from numpy's global generator; Python reseeds its own at a fork.
+        np.random.seed()  # noqa: NPY002
     else:
-        prepared.hand_over()
+        fork_server.run_in_fork()
     carry_out()
 
 

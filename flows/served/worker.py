@@ -17,7 +17,7 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.workers.process import ProcessJobConfiguration, ProcessWorker, ProcessWorkerResult
 
 from flows.orchestration import compat
-from flows.served.prepared import Prepared
+from flows.served.fork_server import ForkServer
 
 COMMAND = f"{sys.executable} -P -m flows.served.engine"
 
@@ -37,8 +37,8 @@ class Worker(ProcessWorker):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         compat.pass_over_held(self)
-        self._prepared = Prepared()
-        self._prepared.ensure(COMMAND)
+        self._fork_server = ForkServer()
+        self._fork_server.ensure(COMMAND)
 
     @property
     def held(self) -> frozenset[UUID]:
@@ -49,7 +49,7 @@ class Worker(ProcessWorker):
         self, flow_run: FlowRun, configuration: ProcessJobConfiguration, task_status: Any = None
     ) -> ProcessWorkerResult:
         """Carry out one run as a release."""
-        self._prepared.ensure(COMMAND)
+        self._fork_server.ensure(COMMAND)
         compat.run_command(configuration, COMMAND)
         configuration.working_dir = Path(os.environ["ANONFLOW_HOME"])
         configuration.env = dict(os.environ)

@@ -110,7 +110,7 @@ def test_what_the_guide_adds_passes_its_tests(copy: Path) -> None:
     assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 20
 
 
-def test_what_the_guide_adds_is_formatted_and_imports_what_it_may(copy: Path) -> None:
+def test_what_the_guide_adds_is_linted_and_formatted(copy: Path) -> None:
     ruff = [sys.executable, "-m", "ruff"]
     added = [path for path, _ in blocks()] + list(LISTS)
     for words in (["check"], ["format", "--check"]):

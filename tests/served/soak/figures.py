@@ -47,7 +47,7 @@ class Figures:
     disk : the home's size by folder, in MB, at the start, in the middle and at the end
     notices, twice : events of which people were told, and messages that came more than once, by way
     problems : whatever is not as it must be
-    soaks : how many soaks these are the figures of; memory and disk are those of the longest
+    soaks : how many soaks these are the figures of; memory and disk are those of the last
     """
 
     plans: int = 0
@@ -67,8 +67,8 @@ class Figures:
 
     @classmethod
     def joined(cls, parts: list[Figures]) -> Figures:
-        """Return the figures of several soaks, each with a home of its own."""
-        whole = replace(max(parts, key=lambda one: one.seconds))
+        """Return the figures of several soaks, the last one last, each with a home of its own."""
+        whole = replace(parts[-1])
         for name in ("seconds", "notices", "published", "entries", "soaks"):
             setattr(whole, name, sum(getattr(one, name) for one in parts))
         for name in ("ends", "faults", "decisions", "twice"):
@@ -111,9 +111,9 @@ class Figures:
             *table(("end", "runs"), Counter(self.ends).most_common()),
             *table(("fault", "times"), kinds),
             *table(("decision of a person", "times"), sorted(self.decisions.items())),
-            *table(("memory of all processes, in the longest soak", "MB"), self._memory()),
+            *table(("memory of all processes, shared pages counted once, in the last soak", "MB"), self._memory()),
             *table(
-                ("disk, MB, in the longest soak", "start", "middle", "end"),
+                ("disk, MB, in the last soak", "start", "middle", "end"),
                 [(name, *(f"{one[name]:.1f}" for one in self._three())) for name in (*FOLDERS, "whole home")],
             ),
             "",

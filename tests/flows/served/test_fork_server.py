@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -15,21 +16,21 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flows.served import prepared
-from flows.served.prepared import NAME, Prepared
+from flows.served import fork_server
+from flows.served.fork_server import ADDRESS, ForkServer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="on Linux alone")
 
-# A program like that of a run: prepared with an argument, and handing itself over without.
+# A program like that of a run: the fork server with an argument, a run without.
 PROGRAM = """
 import os, socket, sys, time
-from flows.served import prepared
+from flows.served import fork_server
 if len(sys.argv) > 1:
     with socket.socket(fileno=int(sys.argv[1])) as listener:
-        prepared.take_over(listener)
+        fork_server.serve(listener)
     how = "forked"
 else:
-    prepared.hand_over()
+    fork_server.run_in_fork()
     how = "started"
 print(how, os.environ.get("TOLD"), os.getcwd(), os.getpid(), flush=True)
 exec(os.environ.get("DO", ""))
@@ -41,18 +42,18 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     file = tmp_path / "program.py"
     file.write_text(PROGRAM)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
-    monkeypatch.setenv(NAME, "")
+    monkeypatch.setenv(ADDRESS, "")
     return f"{sys.executable} {file}"
 
 
 @pytest.fixture
 def process(program: str) -> Iterator[subprocess.Popen]:
-    """Return a prepared process."""
-    made = Prepared()
-    made.ensure(program)
-    yield made._process
-    made._process.stdin.close()
-    made._process.wait(20)
+    """Return the process of a fork server."""
+    server = ForkServer()
+    server.ensure(program)
+    yield server._process
+    server._process.stdin.close()
+    server._process.wait(20)
 
 
 def start(program: str, folder: Path, **variables: str) -> subprocess.Popen:
@@ -68,25 +69,27 @@ def test_a_run_has_its_own_environment_folder_and_output_and_ends_as_it_ends(pro
         assert int(pid) != run.pid
 
 
-def test_where_there_is_none_a_run_is_carried_out_where_it_was_started(program, tmp_path, monkeypatch) -> None:
+def test_without_a_fork_server_a_run_is_carried_out_in_the_process_that_was_started(
+    program, tmp_path, monkeypatch
+) -> None:
     assert start(program, tmp_path).communicate(timeout=60)[0].split()[0] == "started"
-    monkeypatch.setenv(NAME, "anonflow-nobody")
+    monkeypatch.setenv(ADDRESS, "anonflow-nobody:key")
     assert start(program, tmp_path).communicate(timeout=60)[0].split()[0] == "started"
 
 
 def test_it_is_started_again_when_it_has_ended(program, tmp_path) -> None:
-    made = Prepared()
-    made.ensure(program)
-    first, name = made._process, os.environ[NAME]
-    made.ensure(program)
-    assert made._process is first
+    server = ForkServer()
+    server.ensure(program)
+    first, address = server._process, os.environ[ADDRESS]
+    server.ensure(program)
+    assert server._process is first
     first.kill()
     first.wait(20)
-    made.ensure(program)
-    assert os.environ[NAME] != name
+    server.ensure(program)
+    assert os.environ[ADDRESS] != address
     assert start(program, tmp_path).communicate(timeout=60)[0].split()[0] == "forked"
-    made._process.terminate()
-    assert made._process.wait(20) == 0
+    server._process.terminate()
+    assert server._process.wait(20) == 0
 
 
 def running(run: subprocess.Popen) -> int:
@@ -113,7 +116,7 @@ time.sleep(60)
 """
 
 
-def test_a_signal_is_passed_on_once(process, program, tmp_path) -> None:
+def test_a_signal_is_forwarded_once(process, program, tmp_path) -> None:
     run = start(program, tmp_path, DO=SAYS)
     running(run)
     run.stdout.readline()
@@ -121,10 +124,10 @@ def test_a_signal_is_passed_on_once(process, program, tmp_path) -> None:
     assert (run.stdout.read(), run.wait(20)) == ("asked\n", 4)
 
 
-def test_who_is_killed_takes_the_others_of_the_run_along(process, program, tmp_path) -> None:
-    handed, forked, both = (start(program, tmp_path, DO=WAITS) for _ in range(3))
-    pids = [running(run) for run in (handed, forked, both)]
-    handed.kill()
+def test_when_one_process_of_a_run_is_killed_the_others_end(process, program, tmp_path) -> None:
+    requester, forked, both = (start(program, tmp_path, DO=WAITS) for _ in range(3))
+    pids = [running(run) for run in (requester, forked, both)]
+    requester.kill()
     assert gone(pids[0])
     os.kill(pids[1], signal.SIGKILL)
     assert forked.wait(20) == -signal.SIGKILL
@@ -134,7 +137,7 @@ def test_who_is_killed_takes_the_others_of_the_run_along(process, program, tmp_p
     assert both.wait(20) == -signal.SIGKILL
 
 
-def test_runs_end_before_it_does(process, program, tmp_path) -> None:
+def test_it_ends_after_its_last_run(process, program, tmp_path) -> None:
     run = start(program, tmp_path, DO="time.sleep(1); print('done', flush=True)")
     running(run)
     process.terminate()
@@ -144,28 +147,46 @@ def test_runs_end_before_it_does(process, program, tmp_path) -> None:
     assert process.wait(20) == 0
 
 
-@pytest.mark.parametrize("waits", [True, False])
-def test_who_has_given_up_is_not_carried_out_a_second_time(waits, tmp_path) -> None:
-    name = f"anonflow-test-{os.getpid()}-{waits}"
+@pytest.fixture
+def address(program, monkeypatch) -> str:
+    """Return the address of a fork server in the environment."""
+    name = f"anonflow-test-{secrets.token_hex(8)}"
+    monkeypatch.setenv(ADDRESS, f"{name}:right")
+    return name
+
+
+@pytest.mark.parametrize(
+    ("key", "waits", "accepted"), [("right", True, True), ("right", False, False), ("wrong", True, False)]
+)
+def test_a_request_that_was_given_up_or_lacks_the_key_is_not_carried_out(
+    key, waits, accepted, address, tmp_path
+) -> None:
     with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as connection:
-        listener.bind(f"\0{name}")
+        listener.bind(f"\0{address}")
         listener.listen()
-        connection.connect(f"\0{name}")
-        said = json.dumps({"environ": {"TOLD": "a"}, "folder": str(tmp_path)}).encode()
-        socket.send_fds(connection, [prepared.NUMBER.pack(len(said))], [0, 1, 2])
-        connection.sendall(said)
+        connection.connect(f"\0{address}")
+        environ = {"TOLD": "a", ADDRESS: f"{address}:{key}"}
+        message = json.dumps({"environ": environ, "folder": str(tmp_path)}).encode()
+        connection.sendall(secrets.token_bytes(fork_server.NONCE_BYTES))
+        socket.send_fds(connection, [fork_server.NUMBER.pack(len(message))], [0, 1, 2])
+        connection.sendall(message)
         if not waits:
             connection.close()
-        work = prepared._accepted(listener)
-        assert (work is not None) == waits
-        if work is not None:
-            assert (work.environ, work.folder) == ({"TOLD": "a"}, str(tmp_path))
-            prepared._close(work.output)
-            work.connection.close()
+        request = fork_server._receive_request(listener)
+        assert (request is not None) == accepted
+        if request is not None:
+            assert (request.environ, request.folder) == (environ, str(tmp_path))
+            request.close()
 
 
-def test_another_users_process_is_not_trusted(monkeypatch) -> None:
-    here, there = prepared.socket.socketpair()
-    assert prepared._is_ours(here)
-    monkeypatch.setattr(prepared.os, "geteuid", lambda: 12345)
-    assert not prepared._is_ours(there)
+def test_a_process_that_takes_the_address_learns_no_environment(address, program, tmp_path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"\0{address}")
+        listener.listen()
+        run = start(program, tmp_path, **{ADDRESS: os.environ[ADDRESS].replace("right", "unknown")})
+        connection, _ = listener.accept()
+        with connection:
+            nonce = fork_server._receive(connection, fork_server.NONCE_BYTES)
+            connection.sendall(fork_server._proof("right", nonce))
+            assert connection.recv(1) == b""
+        assert run.communicate(timeout=60)[0].split()[0] == "started"
