@@ -31,6 +31,8 @@ ADDRESS = "ANONFLOW_FORK_SERVER"
 START_TIMEOUT = 60.0
 # Seconds in which a request must be complete.
 REQUEST_TIMEOUT = 5.0
+# Bytes of a request: more than the kernel allows an environment.
+REQUEST_LIMIT = 2**24
 NUMBER = struct.Struct("!i")
 NONCE_BYTES = DIGEST_BYTES = 32
 STANDARD_STREAMS = (0, 1, 2)
@@ -210,8 +212,9 @@ def _receive_request(listener: socket.socket) -> Request | None:
     try:
         connection.settimeout(REQUEST_TIMEOUT)
         connection.sendall(_proof(address.partition(":")[2], _receive(connection, NONCE_BYTES)))
-        size, streams, _, _ = socket.recv_fds(connection, NUMBER.size, len(STANDARD_STREAMS))
-        message = json.loads(_receive(connection, NUMBER.unpack(size)[0]))
+        header, streams, _, _ = socket.recv_fds(connection, NUMBER.size, len(STANDARD_STREAMS))
+        (size,) = NUMBER.unpack(header)
+        message = json.loads(_receive(connection, size if size <= REQUEST_LIMIT else 0))
         request = Request(connection, streams, message["environ"], message["folder"])
         if hmac.compare_digest(request.environ.get(ADDRESS, ""), address) and not _has_ended(connection):
             return request
