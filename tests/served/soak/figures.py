@@ -47,6 +47,7 @@ class Figures:
     disk : the home's size by folder, in MB, at the start, in the middle and at the end
     notices, twice : events of which people were told, and messages that came more than once, by way
     problems : whatever is not as it must be
+    second : how runs of a second worker ended, which no server knows
     soaks : how many soaks these are the figures of; memory and disk are those of the last
     """
 
@@ -63,6 +64,7 @@ class Figures:
     published: int = 0
     entries: int = 0
     problems: list[str] = field(default_factory=list)
+    second: Counter[str] = field(default_factory=Counter)
     soaks: int = 1
 
     @classmethod
@@ -71,7 +73,7 @@ class Figures:
         whole = replace(parts[-1])
         for name in ("seconds", "notices", "published", "entries", "soaks"):
             setattr(whole, name, sum(getattr(one, name) for one in parts))
-        for name in ("ends", "faults", "decisions", "twice"):
+        for name in ("ends", "faults", "decisions", "twice", "second"):
             setattr(whole, name, sum((Counter(getattr(one, name)) for one in parts), Counter()))
         plans = {plan for one in parts for plan in one.blocked}
         whole.blocked = {plan: max(one.blocked.get(plan, 0.0) for one in parts) for plan in sorted(plans)}
@@ -93,12 +95,12 @@ class Figures:
 
     def section(self) -> list[str]:
         """Return the section of the page, in Markdown."""
-        runs = sum(self.ends.values())
+        runs, second = sum(self.ends.values()), sum(self.second.values())
         kinds = sorted(self.faults.items())
         return [
             fill(
-                f"{datetime.now(UTC):%Y-%m-%d}: {runs} runs of {self.plans} plans in {self.seconds / 60:.0f} minutes "
-                f"({self.soaks} soak{'s' * (self.soaks > 1)}), "
+                f"{datetime.now(UTC):%Y-%m-%d}: {runs} runs of {self.plans} plans, and {second} of a second worker, in "
+                f"{self.seconds / 60:.0f} minutes ({self.soaks} soak{'s' * (self.soaks > 1)}), "
                 f"{sum(self.faults.values())} faults, {sum(self.decisions.values())} decisions of people, "
                 f"{self.published} releases published, {self.entries} entries of the ledger. Longest time in which a "
                 "plan's due run neither worked, nor ended, nor asked people: "
@@ -109,6 +111,7 @@ class Figures:
                 120,
             ),
             *table(("end", "runs"), Counter(self.ends).most_common()),
+            *table(("end, second worker", "runs"), sorted(self.second.items())),
             *table(("fault", "times"), kinds),
             *table(("decision of a person", "times"), sorted(self.decisions.items())),
             *table(("memory of all processes, shared pages counted once, in the last soak", "MB"), self._memory()),

@@ -3,7 +3,8 @@
     python -m tests.served.soak.run --runs 1000 --minutes 600 --write
 
 Every run must end in a stated outcome, no plan may stand still for five minutes, the ledger must verify, and people
-must be told of each event once. As root the home lies on a small disk of its own, which is filled.
+must be told of each event once. As root the home lies on a small disk of its own, which is filled, and a second worker,
+as on another machine, runs the same plans.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from tests.limits import NO_LOSS
 from tests.reliability.sections import replace_section
 from tests.served.soak.figures import LONGEST, STATED, Figures
 from tests.served.soak.progress import Standstill
+from tests.served.soak.second_worker import AVAILABLE, SecondWorker
 from tests.served.soak.site import Site
 
 # Set where this process has a mount of its own, and a small disk is its folder.
@@ -93,11 +95,14 @@ class Soak:
         self.failing = threading.Thread()
         self.next_fault, self.through = time.monotonic() + self.pace, 0
         self.sampled = self.spaced = 0.0
+        self.second = SecondWorker(site, rng.randrange(2**32)) if AVAILABLE else None
 
     def carry_out(self, runs: int, minutes: float) -> Figures:
         """Run until so many runs were started or the time is over, and then until all have ended."""
         begun = time.monotonic()
         self.prepare()
+        if self.second is not None:
+            self.second.start()
         while self.started < runs and time.monotonic() - begun < minutes * 60:
             try:
                 self.round(starting=True)
@@ -106,6 +111,10 @@ class Soak:
                 self.figures.problems.append(f"the harness: {type(error).__name__}: {error}")
         if self.failing.is_alive():
             self.failing.join(300)
+        if self.second is not None:
+            self.second.stop()
+            self.figures.second.update(NAMES.sub("…", end) for end in self.second.ends)
+            self.figures.problems += self.second.problems
         self.site.mail.refuses = self.site.receiver.refuses = 0
         while self.round(starting=False) and self.standstill.quiet < DRAINED:
             pass
