@@ -31,7 +31,16 @@ def result_of(name: str, rule: TailTest, level: float, meaning: str) -> GateResu
         records=rule.n,
         meaning=f"{meaning}{third}",
         chance=chance,
+        needed=_undecided(rule, level, chance.level),
     )
+
+
+def _undecided(rule: TailTest, level: float, fails: float) -> str:
+    if rule.p < level:
+        why = "p lies between the two levels"
+    else:
+        why = f"copies of all {rule.n:,} records may not reach p < {fails:.2g}, or non-members are matched as closely"
+    return f"; {why}: more records decide it, or a person accepts it"
 
 
 def figures(rules: Mapping[str, TailTest], prefix: str) -> Metrics:

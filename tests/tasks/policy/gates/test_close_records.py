@@ -20,7 +20,14 @@ def test_the_level_is_the_policys(p: float, expected: str) -> None:
 
 def test_too_few_records_are_inconclusive() -> None:
     given = changed(assessment(), risk__tail__verdict="inconclusive", risk__tail__p=1.0)
-    assert results(GATE, given)[NAME].verdict == "inconclusive"
+    found = results(GATE, given)[NAME]
+    assert found.verdict == "inconclusive"
+    assert "records may not reach p < 0.0014, or" in found.explanation
+
+
+def test_a_p_value_between_the_levels_is_explained() -> None:
+    assert "between the two levels" in results(GATE, changed(assessment(), risk__tail__p=0.005))[NAME].explanation
+    assert "levels" not in results(GATE, assessment())[NAME].explanation
 
 
 def test_close_pairs_are_reported_where_they_were_looked_at() -> None:
