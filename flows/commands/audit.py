@@ -16,6 +16,7 @@ from flows.commands.ready import tracking_ready
 from flows.commands.shown import print_json, safe, table
 from flows.servers.layout import is_stopped
 from tasks.common.errors import ExitCode, Refused, sanitise_errors, visible
+from tasks.common.formatting import to_minute
 from tasks.common.home import Home
 
 app = typer.Typer(no_args_is_help=True, help="The signed ledger: verify it, read it, export it for auditors.")
@@ -90,7 +91,7 @@ def list_(home: Where = None, json_: Json = False) -> None:
     for e in entries:
         decided = getattr(e.facts, "decided", None)
         actor = e.facts.actor + (" (unverified)" if decided and not decided.signature else "")
-        rows.append((e.number, e.time[:16].replace("T", " "), e.event, e.facts.subject, actor, e.digest[:12]))
+        rows.append((e.number, to_minute(e.time), e.event, e.facts.subject, actor, e.digest[:12]))
     shown = table(("No", "When", "Event", "About", "By", "Digest"), rows)
     shown.columns[0].no_wrap = shown.columns[3].no_wrap = True
     out.print(shown)

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.table import Column
 
 from flows.commands.options import EveryGate, Inline, Json, Plan, Release, Where, out
 from flows.commands.ready import home_ready, platform
 from flows.commands.shown import Progress, deciding_gates, finish, gates, line, print_json, safe, safe_lines, table
 from flows.servers.layout import pages, read_layout
 from tasks.common.errors import Refused
+from tasks.common.formatting import to_minute
 from tasks.common.home import Home
 
 if TYPE_CHECKING:
@@ -109,8 +111,10 @@ def list_(
     elif json_:
         print_json([entry_json(entry) for entry in entries])
     elif entries:
-        rows = ((e.time, getattr(e.facts, "name", ""), e.facts.subject, e.event, e.facts.actor) for e in entries)
-        out.print(table(("When", "Plan", "Release", "Event", "By"), rows))
+        # The name of a release begins with that of its plan.
+        rows = ((to_minute(e.time), e.facts.subject, e.event, _decider(e)) for e in entries)
+        out.print(table(("When (UTC)", Column("About", no_wrap=True), "Event", "By"), rows))
+        out.print("Published releases with approvers and risk: anonflow list --risk; one release: anonflow show NAME")
     elif every:
         out.print("No entry is of what was asked for.")
     else:
@@ -118,8 +122,6 @@ def list_(
 
 
 def _print_risk(home: Home, every: Sequence[LedgerEntry[Facts]], plan: str | None, *, as_json: bool) -> None:
-    from rich.table import Column
-
     from tasks.tracking.curves import published_releases
 
     head = ("Published", "Plan", "Release", "Approved by", "Risk nearest its limit")
@@ -128,7 +130,7 @@ def _print_risk(home: Home, every: Sequence[LedgerEntry[Facts]], plan: str | Non
             one.entry.time,
             name,
             one.entry.facts.release + " (withdrawn)" * one.withdrawn,
-            one.approvers,
+            one.entry.facts.decided_by,
             one.nearest_limit(home),
         )
         for name, releases in published_releases(every).items()
@@ -138,9 +140,9 @@ def _print_risk(home: Home, every: Sequence[LedgerEntry[Facts]], plan: str | Non
     if as_json:
         print_json([dict(zip(head, row, strict=True)) for row in rows])
     else:
-        # The name of a release begins with that of its plan.
-        shown = ((when[:16].replace("T", " "), *row) for when, _, *row in rows)
+        shown = ((to_minute(when), *row) for when, _, *row in rows)
         out.print(table(("Published (UTC)", Column("Release", no_wrap=True), *head[3:]), shown))
+        out.print("One of them: anonflow show RELEASE; whether anything was changed since: anonflow audit verify")
 
 
 def show(release: Release, home: Where = None, json_: Json = False, all_: EveryGate = False) -> None:
@@ -176,7 +178,16 @@ def show(release: Release, home: Where = None, json_: Json = False, all_: EveryG
         line("Target", f"{one.facts.place} in {one.facts.target.system}: {one.event} {one.time}{why}")
     for entry in entries:
         why = f": {entry.facts.decided.reason}" if entry.facts.decided else ""
-        line("History", f"{entry.time} {entry.event} by {entry.facts.actor}{why}")
+        line("History", f"{entry.time} {entry.event} by {_decider(entry)}{why}")
+
+
+def _decider(entry: LedgerEntry[Facts]) -> str:
+    """Return who decided by an entry, or who made it."""
+    from tasks.decision.outcomes import is_decision
+    from tasks.record.entry import ReleaseFacts
+
+    facts = entry.facts
+    return facts.decided_by if isinstance(facts, ReleaseFacts) and is_decision(entry.event, facts) else facts.actor
 
 
 def _assessment(dossier: Dossier | None, facts: ReleaseFacts, *, all_: bool) -> None:

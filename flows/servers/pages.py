@@ -48,7 +48,7 @@ if (!localStorage.getItem("prefect-password") && location.pathname !== "/login")
 # The columns of a list of runs that nobody has arranged yet: what was decided, by whom, with what risk and utility.
 _COLUMNS = """<script>
 const stored = Storage.prototype.getItem, chosen = {
-  "tags.`release.status`": 105, "tags.`release.since`": 180, "tags.`release.approver`": 120,
+  "tags.`release.status`": 105, "tags.`release.status_since`": 180, "tags.`release.decided_by`": 120,
   "tags.`release.risk`": 205, "metrics.`utility/variable/largest`": 150, "metrics.`risk/gates_failed`": 130,
   "metrics.`risk/gates_inconclusive`": 170, "metrics.`risk/linkability/upper`": 160,
   "metrics.`risk/inference/upper`": 150,

@@ -9,7 +9,7 @@ from tasks.common.errors import ReleaseError, visible
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
-from tasks.decision.outcomes import SHOWN
+from tasks.decision.outcomes import SHOWN, is_decision
 from tasks.record import ledger
 from tasks.record.approvers import same
 from tasks.record.entry import LedgerEntry, ReleaseFacts
@@ -94,9 +94,11 @@ def _decision_problems(where: str, entries: list[Entry], tags: Mapping[str, str]
 
     The last decision is not asked for: one that a crash has cut short is carried out without these tags.
     """
-    decisions = [e.facts.decided for e in entries if e.facts.decided]
-    entered = {"approver": [d.approver for d in decisions], "approval_reason": [d.reason for d in decisions]}
-    entered |= {"since": [e.time for e in entries]}
+    entered = {
+        "decided_by": [e.facts.decided_by for e in entries if is_decision(e.event, e.facts)],
+        "decision_reason": [e.facts.decided.reason for e in entries if e.facts.decided],
+        "status_since": [e.time for e in entries],
+    }
     for key, values in entered.items():
         tag = tags.get(f"release.{key}")
         if tag is not None and not any(same(tag, track.tag(value)) for value in values):

@@ -24,6 +24,11 @@ class Interval(Protocol):
         """The upper bound."""
 
 
+def to_minute(time: str) -> str:
+    """Return a time of the ledger to the minute, in UTC as there."""
+    return time[:16].replace("T", " ")
+
+
 def count(value: float | None) -> str:
     """Return a count with thousands apart."""
     return NOTHING if value is None else f"{value:,}"

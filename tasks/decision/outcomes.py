@@ -164,11 +164,13 @@ def show_entry(home: Home, entry: Entry) -> bool:
     ReleaseError
         When MLflow does not take it.
     """
-    decided = entry.facts.decided
     if entry.event not in SHOWN:
         return False
-    tags = {"approver": decided.approver, "approval_reason": decided.reason} if decided else {}
-    tags |= {"since": entry.time}
+    tags = {"status_since": entry.time}
+    if is_decision(entry.event, entry.facts):
+        tags |= {"decided_by": entry.facts.decided_by}
+    if decided := entry.facts.decided:
+        tags |= {"decision_reason": decided.reason}
     run = Mirrors.of(ledger.find(home, MirrorFacts)).run_of(entry.facts)
     if not run:
         return False
@@ -176,6 +178,11 @@ def show_entry(home: Home, entry: Entry) -> bool:
     track.set_status(run, status, **record_of(home, entry), **tags)
     track.mirror_version(entry.facts.name, run, entry.facts.release, status)
     return True
+
+
+def is_decision(event: Event, facts: ReleaseFacts) -> bool:
+    """Return whether people or the policy decided on a candidate or release by such an entry."""
+    return facts.decided is not None or event in ("published", "rejected")
 
 
 def record_of(home: Home, entry: LedgerEntry[Facts]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from anoncore.risk import MembershipAttack, ResidualRisk, TopScores, ValuesTogether
-from tasks.policy.rounding import SETTINGS, at_least_ten, coarse, each_float, p_value
+from tasks.policy.rounding import SETTINGS, at_least_ten, coarse, in_steps, p_value
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ def _step(people: int, per_step: float) -> float:
 
 def _area(area: MembershipAttack) -> MembershipAttack:
     step = _step(min(area.n_members, area.n_nonmembers), PEOPLE_PER_STEP)
-    return each_float(area, lambda one: round(one / step) * step, (*SETTINGS, "gate"))
+    return in_steps(area, step, (*SETTINGS, "gate"))
 
 
 def _top(top: TopScores) -> TopScores:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -22,6 +23,8 @@ RECORDS_PER_STEP = 10
 # Steps between two powers of ten.
 DECADE = (1.0, 2.0, 5.0, 10.0)
 DIGITS = 3
+# Parts of a step by which a whole number of steps may miss it as a binary fraction.
+TINY = 1e-9
 # Fields that hold settings of a measure, or what follows from numbers of records alone; they are no figures.
 SETTINGS = ("guess", "margin", "confidence", "tolerance", "sampling_error", "baseline")
 
@@ -38,7 +41,16 @@ def as_measured(value: T, step: float) -> T:
 
 def coarse(value: T, step: float) -> T:
     """Round what is a share or in standard deviations to whole steps; counts and settings stay."""
-    return each_float(value, lambda one: round(one / step) * step, SETTINGS)
+    return in_steps(value, step, SETTINGS)
+
+
+def in_steps(value: T, step: float, without: tuple[str, ...]) -> T:
+    """Round every figure in a value to whole steps; ends of intervals outwards, so that they hold as published."""
+    ends = {
+        "lower": lambda one: math.floor(one / step + TINY) * step,
+        "upper": lambda one: math.ceil(one / step - TINY) * step,
+    }
+    return each_float(value, lambda one: round(one / step) * step, without, ends)
 
 
 def next_ten(count: float, step: float = 0.0) -> float:
@@ -63,7 +75,7 @@ def p_value(p: float) -> float:
     if not p > 0.0:
         return p
     digit = 10.0 ** math.floor(math.log10(p))
-    return min(0.5, math.floor(p / digit + 1e-9) * digit)
+    return min(0.5, math.floor(p / digit + TINY) * digit)
 
 
 def people_counted(value: T, step: float) -> T:
@@ -79,15 +91,24 @@ def significant_digits(value: T) -> T:
     return each_float(value, lambda one: float(f"{one:.{DIGITS}g}"))
 
 
-def each_float(value: T, rounded: Callable[[float], float], without: tuple[str, ...] = ()) -> T:
-    """Return a value with every finite float in it rounded, but for the fields ``without``."""
+def each_float(
+    value: T,
+    rounded: Callable[[float], float],
+    without: tuple[str, ...] = (),
+    fields_by_name: Mapping[str, Callable[[float], float]] = MappingProxyType({}),
+) -> T:
+    """Return a value with every finite float in it rounded, some fields in their own way, those ``without`` not."""
     if isinstance(value, float):
         return rounded(value) if math.isfinite(value) else value  # type: ignore[return-value]
     if isinstance(value, tuple):
-        return tuple(each_float(one, rounded, without) for one in value)  # type: ignore[return-value]
+        return tuple(each_float(one, rounded, without, fields_by_name) for one in value)  # type: ignore[return-value]
     if isinstance(value, Mapping):
-        return {key: each_float(one, rounded, without) for key, one in value.items()}  # type: ignore[return-value]
+        return {key: each_float(one, rounded, without, fields_by_name) for key, one in value.items()}  # type: ignore[return-value]
     if is_dataclass(value) and not isinstance(value, type):
-        names = (f.name for f in fields(value) if f.name not in without)
-        return replace(value, **{name: each_float(getattr(value, name), rounded, without) for name in names})
+        shown = {
+            f.name: each_float(getattr(value, f.name), fields_by_name.get(f.name, rounded), without, fields_by_name)
+            for f in fields(value)
+            if f.name not in without
+        }
+        return replace(value, **shown)
     return value

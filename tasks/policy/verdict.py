@@ -41,7 +41,11 @@ class Verdict:
         worst = self.nearest_limit
         if worst is None or worst.bounds is None:
             return ""
-        return f"{worst.name} ≤ {worst.bounds.upper:.3g}, limit {worst.bounds.passes_within:.3g}"
+        upper, limit = worst.bounds.upper, worst.bounds.passes_within
+        within = "" if upper <= limit else ", within it before it was rounded"
+        if worst.verdict != "pass":
+            within = ", not shown to be within it"
+        return f"{worst.name}: at most {upper:.3g}, limit {limit:.3g}{within}"
 
 
 def decide(assessment: Assessment, policy: PolicySection, gates: Sequence[Gate] = GATES) -> Verdict:
@@ -69,7 +73,7 @@ def decide(assessment: Assessment, policy: PolicySection, gates: Sequence[Gate] 
 def _results(gate: Gate, assessment: Assessment, shown: PublishedAssessment, policy: PolicySection) -> list[GateResult]:
     """Return a gate's results with the figures as they are published: texts must not be finer than the rounding.
 
-    The exact figures decide. Where a rounded loss is on the other side of its limit, the text says so.
+    The exact figures decide. Where a rounded loss or interval is on the other side of its limit, the text says so.
     """
     exact = results_of(gate, assessment, policy)
     coarse = results_of(gate, shown, policy) if gate.publishes else exact
@@ -77,7 +81,7 @@ def _results(gate: Gate, assessment: Assessment, shown: PublishedAssessment, pol
 
 
 def _decided_by(exact: GateResult, text: GateResult) -> GateResult:
-    crossed = text.topic == "Utility" and text.verdict != exact.verdict
+    crossed = (text.topic == "Utility" or text.bounds is not None) and text.verdict != exact.verdict
     figure = f"{text.figure}, decided before it was rounded" if crossed else text.figure
     return replace(text, verdict=exact.verdict, figure=figure)
 

@@ -139,6 +139,12 @@ class ReleaseFacts(Facts):
     files: Mapping[str, str] = field(default_factory=dict)
     recovered: bool = False
 
+    @property
+    def decided_by(self) -> str:
+        """Who approved the release or decided otherwise; the policy where no person did."""
+        people = self.approvals or filter(None, [self.decided])
+        return ", ".join(one.approver for one in people) or "the policy alone"
+
     def is_about(self, data: str, records: str) -> bool:
         """Return whether the source was the same file, or held the same records."""
         return self.data == data or self.records == records

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tasks.common.errors import Refused
-from tasks.common.formatting import markdown_cell
+from tasks.common.formatting import markdown_cell, to_minute
 from tasks.common.home import Home
 from tasks.policy.verdict import Verdict
 from tasks.record import ledger
@@ -44,11 +44,6 @@ class Published:
     number: int
     entry: LedgerEntry[ReleaseFacts]
     withdrawn: bool
-
-    @property
-    def approvers(self) -> str:
-        """Who approved it."""
-        return ", ".join(one.approver for one in self.entry.facts.approvals) or "the policy alone"
 
     def verdict(self, home: Home) -> Verdict | None:
         """Return what the policy said of it; None where its dossier is changed or gone."""
@@ -114,18 +109,20 @@ def curve_problems(home: Home, known: Sequence[LedgerEntry[Facts]]) -> Iterator[
 def _description(home: Home, releases: Sequence[Published]) -> str:
     """Return the newest releases as a table in Markdown."""
     rows = [
-        f"| {one.number} | {one.entry.time[:16]} | {one.entry.facts.release}{' (withdrawn)' * one.withdrawn} "
-        f"| {markdown_cell(one.approvers)} | {one.nearest_limit(home)} |"
+        f"| {one.number} | {to_minute(one.entry.time)} | {one.entry.facts.release}{' (withdrawn)' * one.withdrawn} "
+        f"| {markdown_cell(one.entry.facts.decided_by)} | {one.nearest_limit(home)} |"
         for one in reversed(releases[-LISTED:])
     ]
     older = len(releases) - len(rows)
     return (
-        "Published releases of this plan. The chart view (second button below) shows what was measured over the "
-        "releases, and the policy’s limit as a line; a group’s name says whether a figure may be at most, or must be "
-        "at least its limit. `anonflow audit verify` compares the curves with the signed ledger.\n\n"
+        "Published releases of this plan:\n\n"
         "| step | published (UTC) | release | approved by | risk nearest its limit |\n|---|---|---|---|---|\n"
         + "\n".join(rows)
         + (f"\n\n{older} older releases are in the curves alone." if older else "")
+        + "\n\nThe chart view of this experiment shows what was measured over the releases, and the policy’s limit as "
+        "a line; a group’s name says whether a figure may be at most, or must be at least its limit. Figures here are "
+        "as published: rounded, upper bounds upwards. The runs of the releases have them as measured. `anonflow audit "
+        "verify` compares the curves with the signed ledger."
     )
 
 

@@ -230,7 +230,8 @@ def test_the_mlflow_run_its_charts_and_its_report(served: Any, browser: Browser,
     shown = f"{list_}/runs/{version['run_id']}"
     release = version["description"]
     browser.look(list_)
-    browser.sees(release, "release.status", "release.since", "Ada Lovelace", "release.risk", "utility/variable/largest")
+    browser.sees(release, "release.status", "release.status_since", "Ada Lovelace", "release.risk")
+    browser.sees("utility/variable/largest")
     browser.shoot("21-mlflow-runs")
     browser.look(shown)
     browser.sees(release, "risk/distance/upper", "published", "Ada Lovelace")

@@ -157,7 +157,7 @@ def test_mlflow_mirrors_what_the_ledger_says(served: Any, released: dict[str, An
     run = served.mlflow(f"runs/get?run_id={version['run_id']}")["run"]["data"]
     tags = {tag["key"]: tag["value"] for tag in run["tags"]}
     assert version["description"] == tags["release.id"] == released["candidate"].release
-    assert (tags["release.status"], tags["release.approver"]) == ("published", "Ada Lovelace")
+    assert (tags["release.status"], tags["release.decided_by"]) == ("published", "Ada Lovelace")
     with pytest.raises(urllib.error.HTTPError, match="HTTP Error 4"):
         served.mlflow("registered-models/alias?name=office&alias=candidate")
 

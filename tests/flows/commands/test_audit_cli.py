@@ -22,6 +22,7 @@ from tasks.audit import rebuild, tracked_runs
 from tasks.audit import verification as audit
 from tasks.common import keys
 from tasks.common.errors import Refused
+from tasks.common.formatting import to_minute
 from tasks.common.home import Home, make_private, write_private
 from tasks.decision import conclude, outcomes
 from tasks.decision.approval import decide
@@ -121,7 +122,7 @@ CHANGES: dict[str, tuple[Change, ...]] = {
     "values replaced": (
         (lambda r: client().set_tag(r, "data.sha256", "0" * 64), "mlflow tags"),
         (lambda r: client().log_metric(r, "risk/membership/auc", 0.5), "mlflow metrics"),
-        (lambda r: client().set_tag(r, "release.approver", "Eve"), "mlflow decision"),
+        (lambda r: client().set_tag(r, "release.decided_by", "Eve"), "mlflow decision"),
         (lambda r: client().set_tag(r, "mlflow.user", "Eve"), "mlflow run"),
         (lambda r: client().log_param(r, "approved", "yes"), "mlflow parameters"),
         (lambda r: (artifact(r) / "method.md").write_text("nothing was done"), "mlflow artifacts"),
@@ -131,13 +132,13 @@ CHANGES: dict[str, tuple[Change, ...]] = {
     "values added": (
         (lambda r: client().log_metric(r, "risk/membership/auc", 0.5, timestamp=0, step=0), "mlflow history"),
         (lambda r: client().log_metric(r, "risk/none", 0.0), "mlflow metrics"),
-        (lambda r: client().set_tag(r, "release.approval_reason", "fine"), "mlflow decision"),
+        (lambda r: client().set_tag(r, "release.decision_reason", "fine"), "mlflow decision"),
         (lambda r: client().log_text(r, "x", "more.txt"), "mlflow artifacts"),
         (lambda r: client().set_terminated(r, "FAILED", end_time=1), "mlflow run"),
     ),
     "names and files": (
         (renamed("another"), "mlflow run"),
-        (lambda r: client().set_tag(r, "release.since", "2026-01-01"), "mlflow decision"),
+        (lambda r: client().set_tag(r, "release.status_since", "2026-01-01"), "mlflow decision"),
         (lambda r: shutil.rmtree(artifact(r)), "mlflow artifacts"),
     ),
 }
@@ -168,7 +169,7 @@ def own(tmp_path: Path, tracked: tuple[Home, str, str]) -> tuple[Home, str]:
     facts = replace(last_facts(mine), mlflow_run=copy.info.run_id, mlflow=track.fingerprint(copy.info.run_id))
     entry = ledger.append(mine, "published", facts)
     client().set_tag(copy.info.run_id, "release.entry", f"{entry.number} {entry.digest}")
-    client().set_tag(copy.info.run_id, "release.since", entry.time)
+    client().set_tag(copy.info.run_id, "release.status_since", entry.time)
     assert audit.verify(mine) == []
     return mine, copy.info.run_id
 
@@ -218,7 +219,7 @@ def test_curves_over_the_releases_stand_beside_their_limits_and_are_compared(
     entry = ledger.find(home, ReleaseFacts, "published")[0]
     assert (first.step, first.timestamp) == (1, datetime.fromisoformat(entry.time).timestamp() * 1000)
     about = runs()["releases"].data.tags["mlflow.note.content"]
-    assert f"| 1 | {entry.time[:16]} | {entry.facts.release} | the policy alone |" in about
+    assert f"| 1 | {to_minute(entry.time)} | {entry.facts.release} | the policy alone |" in about
     code, listed, _ = ask(capsys, home, "list", "--risk", "--json")
     (row,) = json.loads(listed)
     assert (code, row["Release"], row["Approved by"]) == (0, entry.facts.release, "the policy alone")

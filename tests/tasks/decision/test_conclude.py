@@ -378,8 +378,8 @@ def test_an_approval_cut_short_is_carried_out_by_the_next_run(office: Any, monke
     assert events(office)[-3:] == ["approved", "publishing", "published"]
     in_order(office)
     (status, tags), *more = shown
-    assert (status, tags["approver"], tags["approval_reason"], more) == ("published", "Ann", "read", [])
-    assert tags["since"] == last(office).time
+    assert (status, tags["decided_by"], tags["decision_reason"], more) == ("published", "Ann", "read", [])
+    assert tags["status_since"] == last(office).time
     assert audit.mirror(office.home) == 1
     assert shown[1:] == [(status, tags)]
 

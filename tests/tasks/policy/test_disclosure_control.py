@@ -8,10 +8,14 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from anoncore.risk import Difference
 from tasks.policy.assessment import Assessment
 from tasks.policy.disclosure_control import published, without_source_levels
 from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounding import STEPS, coarse
 from tests.tasks.policy.sample import SECRET
 
 
@@ -138,3 +142,13 @@ def test_levels_that_are_not_released_leave_the_full_figures_too(measured: Asses
     region = next(one for one in shown.utility.variables.variables if one.name == "region")
     assert region.levels == ("n", "s")
     assert len(region.original.shares) == len(region.reference.shares) == 2
+
+
+@given(st.floats(-1, 1), st.floats(0, 1), st.sampled_from(STEPS))
+def test_a_published_interval_holds_the_measured_one(lower: float, width: float, step: float) -> None:
+    figure = Difference(lower + width / 2, lower, lower + width)
+    shown = coarse(figure, step)
+    assert lower - step < shown.lower <= lower + 1e-9
+    assert figure.upper - 1e-9 <= shown.upper < figure.upper + step
+    for end in (shown.lower, shown.upper):
+        assert end / step == pytest.approx(round(end / step), abs=1e-6)

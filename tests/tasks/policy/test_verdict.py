@@ -152,7 +152,7 @@ def test_texts_are_rounded_as_figures_are_published() -> None:
     assert (
         texts.items()
         >= {
-            "linkage": "0.10 [0.10, 0.10] 0.00123, guessing",
+            "linkage": "0.10 [0.00, 0.20] 0.00123, guessing",
             "worst variable": "income: distance 0.00 0.10, the worst between two samples",
         }.items()
     )

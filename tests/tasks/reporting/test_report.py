@@ -570,7 +570,7 @@ def test_figures_of_the_dossier_appear_with_baseline_and_size():
     found = dossier()
     words = text_of(page(found))
     medians = published(found.assessment).utility.figure("correlation")
-    texts = ["AUC 0.500", "0.500 to 0.550", "0.500, guessing", "120 members, 90 non-members"]
+    texts = ["AUC 0.500", "0.450 to 0.550", "0.500, guessing", "120 members, 90 non-members"]
     texts += [wording.significant(value) for value in (medians.released_median, medians.reference_median)]
     texts += [
         "20\u00a0%",

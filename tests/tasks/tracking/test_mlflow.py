@@ -69,7 +69,7 @@ def tracked(run):
 release.track = tracked
 outcome = carry_out(load_plan(plan), Home.locate(home), Direct())
 found["release"] = outcome.release
-track.set_status(found["run"], "approved", approver="me", approval_reason="wörks \\udc80" + "x" * 9000)
+track.set_status(found["run"], "approved", decided_by="me", decision_reason="wörks \\udc80" + "x" * 9000)
 found["status"] = outcome.status
 # The same calls on a store that nobody can reach: the discard port, in an address with a password.
 import mlflow
@@ -197,8 +197,8 @@ def test_tags_say_what_it_was_and_how_it_ended(tracked: Tracked) -> None:
     dossier = tracked.dossier
     assert tracked.said["status"] == "awaiting"
     assert found["release.status"] == "approved"
-    assert found["release.approver"] == "me"
-    assert found["release.approval_reason"].startswith("wörks ?xxx")
+    assert found["release.decided_by"] == "me"
+    assert found["release.decision_reason"].startswith("wörks ?xxx")
     assert found["release.id"] == dossier.release.id
     assert found["release.reason"] == dossier.verdict.reason
     assert found["plan.sha256"] == dossier.plan.digest
