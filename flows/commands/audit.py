@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands.options import Json, Reason, Where, err, out, plain, require_name_and_reason
-from flows.commands.ready import tracking_ready
+from flows.commands.ready import require_mlflow, tracking_ready
 from flows.commands.shown import print_json, safe, table
 from flows.servers.layout import is_stopped
 from tasks.common.errors import ExitCode, Refused, sanitise_errors, visible
@@ -198,6 +198,7 @@ def resume(by: By, reason: Reason, home: Where = None) -> None:
 @app.command()
 def mirror(home: Where = None) -> None:
     """Set the status tags in MLflow to what the ledger says, for example after MLflow was unreachable."""
+    require_mlflow(home)
     where = tracking_ready(home)
     from tasks.audit import verification as audit
 
@@ -223,6 +224,7 @@ def move_ledger(
 def rebuild_mirror(by: By, reason: Reason, home: Where = None) -> None:
     """Make runs again that MLflow has lost, from dossiers and ledger; they are marked, and the ledger records it."""
     require_name_and_reason(by, reason)
+    require_mlflow(home)
     where = tracking_ready(home)
     from tasks.audit.rebuild import rebuild
 

@@ -11,7 +11,7 @@ import typer
 
 from flows.commands import shown
 from flows.commands.options import ByDesign, Inline, Json, Plan, Where
-from flows.commands.ready import home_ready, platform
+from flows.commands.ready import platform, recording_ready
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 
@@ -75,7 +75,7 @@ def compare(
 ) -> None:
     """Compare settings by risk and utility: exit code 0 one passes, 3 none does, 4 one needs a person's decision."""
     begun = time.perf_counter()
-    where = home_ready(home)
+    where = recording_ready(home)
     with platform(where, inline=inline) as run_plan:
         from flows.compare import Comparison, Wanted, checked_settings, facts
         from flows.compare import compare as compare_settings

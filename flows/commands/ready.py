@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from flows import embedded
+from flows.servers.layout import is_stopped
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 
@@ -52,6 +53,24 @@ def tracking_ready(given: Path | None) -> Home:
     home = home_ready(given)
     embedded.tracking_ready(home.path)
     return home
+
+
+def recording_ready(given: Path | None) -> Home:
+    """Return the home, as `home_ready` does, for a command that logs runs; refused where they would be lost."""
+    require_mlflow(given)
+    return home_ready(given)
+
+
+def require_mlflow(given: Path | None) -> None:
+    """Refuse what writes runs while `anonflow serve` does not run, whose MLflow has the others of this home.
+
+    Runs in a store of their own would be missing in that one, and an audit would say that they were deleted.
+    """
+    if is_stopped(Home.locate(given)):
+        raise Refused(
+            "this home's MLflow belongs to anonflow serve, which is not running: start it, or try again once it has "
+            "started"
+        )
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import typer
 from rich.table import Column
 
 from flows.commands.options import EveryGate, Inline, Json, Plan, Release, Where, out
-from flows.commands.ready import home_ready, platform
+from flows.commands.ready import home_ready, platform, recording_ready
 from flows.commands.shown import Progress, deciding_gates, finish, gates, line, print_json, safe, safe_lines, table
 from flows.servers.layout import pages, read_layout
 from tasks.common.errors import Refused
@@ -52,7 +52,7 @@ def _run(
     plan: Path, home: Path | None, *, inline: bool, as_json: bool, rebuild: bool, engine: str | None = None
 ) -> None:
     begun = time.perf_counter()
-    where = home_ready(home)
+    where = recording_ready(home)
     with platform(where, inline=inline) as run_plan:
         from flows.plan.model import load_plan
         from flows.release import Direct, carry_out

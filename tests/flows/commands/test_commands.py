@@ -178,6 +178,21 @@ def test_a_served_home_has_its_own_pages(served, ask):
     assert "http://127.0.0.1:4200" in told
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("demo",),
+        ("demo", "--inline"),
+        ("audit", "mirror"),
+        ("audit", "rebuild-mirror", "--by", "Ann", "--reason", "lost"),
+    ],
+)
+def test_runs_of_a_served_home_are_not_written_into_another_mlflow(served, ask, words):
+    code, told = ask(*words, "--home", served.path)
+    assert (code, "belongs to anonflow serve" in told) == (2, True)
+    assert not (served.path / "mlflow").exists()
+
+
 def test_pages_are_named_where_browsers_find_them(served, ask, monkeypatch):
     monkeypatch.setenv("ANONFLOW_PREFECT_PAGE", "https://prefect.example.org")
     told = " ".join(ask("ui", "--home", served.path)[1].split())
