@@ -22,6 +22,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from functools import partial
 
@@ -31,8 +32,6 @@ ADDRESS = "ANONFLOW_FORK_SERVER"
 START_TIMEOUT = 60.0
 # Seconds in which a request must be complete.
 REQUEST_TIMEOUT = 5.0
-# Bytes of a request: more than the kernel allows an environment.
-REQUEST_LIMIT = 2**24
 NUMBER = struct.Struct("!i")
 NONCE_BYTES = DIGEST_BYTES = 32
 STANDARD_STREAMS = (0, 1, 2)
@@ -84,10 +83,10 @@ def _request(connection: socket.socket, name: str, key: str) -> int:
     """Request a process for this run, and return its number."""
     connection.settimeout(START_TIMEOUT)
     connection.connect(f"\0{name}")
-    nonce = secrets.token_bytes(NONCE_BYTES)
-    connection.sendall(nonce)
-    # The environment holds secrets: the other side proves first that it knows the key.
-    if not hmac.compare_digest(_receive(connection, DIGEST_BYTES), _proof(key, nonce)):
+    nonce, asked = secrets.token_bytes(NONCE_BYTES), _receive(connection, NONCE_BYTES)
+    connection.sendall(nonce + _proof(key, b"requester", asked))
+    # The environment holds secrets: the other side proves first that it knows the key, too.
+    if not hmac.compare_digest(_receive(connection, DIGEST_BYTES), _proof(key, b"server", nonce)):
         raise ConnectionRefusedError("another process listens at the address of the fork server")
     message = json.dumps({"environ": dict(os.environ), "folder": os.getcwd()}).encode()
     socket.send_fds(connection, [NUMBER.pack(len(message))], STANDARD_STREAMS)
@@ -153,8 +152,8 @@ class _Server:
         """Return in the process of a run; exit in this one."""
         while self._is_listening or self._runs:
             for key, _ in self._selector.select():
-                # An earlier event of the same round may have ended this run.
-                if key.fileobj in self._selector.get_map() and key.data():
+                # An earlier event of the same round may have closed what this one is of.
+                if self._selector.get_map().get(key.fd) is key and key.data():
                     return
         os._exit(0)
 
@@ -163,25 +162,34 @@ class _Server:
         request, parent = _receive_request(self._listener), os.getpid()
         if request is None:
             return False
+        # A signal to the new process waits until its handlers are those of a run.
+        signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED_SIGNALS)
         try:
             run = os.fork()
         except OSError:
             # Its process then carries the run out by itself.
-            request.close()
-            return False
+            run = -1
         if run == 0:
             self._selector.close()
             for one in (self._listener, self._signals, self._wakeup, request.connection, *self._runs.values()):
                 one.close()
             _become(request, parent)
             return True
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED_SIGNALS)
+        if run < 0:
+            request.close()
+            return False
         _close(request.streams)
         self._runs[run] = request.connection
         # The next event of the connection is its end.
-        self._selector.register(request.connection, selectors.EVENT_READ, partial(_kill, run, signal.SIGKILL))
+        self._selector.register(request.connection, selectors.EVENT_READ, partial(self._lose_requester, run))
         with contextlib.suppress(OSError):
             request.connection.sendall(NUMBER.pack(run))
         return False
+
+    def _lose_requester(self, run: int) -> None:
+        self._selector.unregister(self._runs[run])
+        _kill(run, signal.SIGKILL)
 
     def _on_signal(self) -> None:
         """Report the ends of runs; after SIGTERM, stop listening."""
@@ -206,18 +214,22 @@ class _Server:
 
 
 def _receive_request(listener: socket.socket) -> Request | None:
-    """Return the next request; None if it is not complete, lacks the key, or was given up."""
+    """Return the next request; None if it is not complete, without the key, or was given up."""
     connection, _ = listener.accept()
-    address, streams = os.environ.get(ADDRESS, ""), list[int]()
+    key, streams = os.environ.get(ADDRESS, "").partition(":")[2], list[int]()
+    deadline, asked = time.monotonic() + REQUEST_TIMEOUT, secrets.token_bytes(NONCE_BYTES)
     try:
         connection.settimeout(REQUEST_TIMEOUT)
-        connection.sendall(_proof(address.partition(":")[2], _receive(connection, NONCE_BYTES)))
+        connection.sendall(asked)
+        answer = _receive(connection, NONCE_BYTES + DIGEST_BYTES, deadline)
+        nonce, proof = answer[:NONCE_BYTES], answer[NONCE_BYTES:]
+        if not hmac.compare_digest(proof, _proof(key, b"requester", asked)):
+            raise ConnectionRefusedError("another process requests a run")
+        connection.sendall(_proof(key, b"server", nonce))
         header, streams, _, _ = socket.recv_fds(connection, NUMBER.size, len(STANDARD_STREAMS))
-        (size,) = NUMBER.unpack(header)
-        message = json.loads(_receive(connection, size if size <= REQUEST_LIMIT else 0))
-        request = Request(connection, streams, message["environ"], message["folder"])
-        if hmac.compare_digest(request.environ.get(ADDRESS, ""), address) and not _has_ended(connection):
-            return request
+        message = json.loads(_receive(connection, NUMBER.unpack(header)[0], deadline))
+        if not _has_ended(connection):
+            return Request(connection, streams, message["environ"], message["folder"])
     except (OSError, ValueError, KeyError, struct.error):
         pass
     connection.close()
@@ -241,6 +253,7 @@ def _become(request: Request, parent: int) -> None:
     signal.set_wakeup_fd(-1)
     for one in (signal.SIGCHLD, *FORWARDED_SIGNALS):
         signal.signal(one, signal.default_int_handler if one == signal.SIGINT else signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED_SIGNALS)
     # A signal to the worker's group reaches the process that requested the run, which forwards it, once.
     os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -254,25 +267,27 @@ def _become(request: Request, parent: int) -> None:
     os.chdir(request.folder)
 
 
-def _proof(key: str, nonce: bytes) -> bytes:
-    """Return what only a process that knows the key can compute."""
-    return hmac.digest(key.encode(), nonce, "sha256")
+def _proof(key: str, side: bytes, nonce: bytes) -> bytes:
+    """Return what only a process that knows the key can compute; neither side can repeat the other's."""
+    return hmac.digest(key.encode(), side + nonce, "sha256")
 
 
 def _receive_number(connection: socket.socket) -> int:
     return int(NUMBER.unpack(_receive(connection, NUMBER.size))[0])
 
 
-def _receive(connection: socket.socket, size: int) -> bytes:
+def _receive(connection: socket.socket, size: int, deadline: float | None = None) -> bytes:
     """Return so many bytes.
 
     Raises
     ------
     OSError
-        If the other side ends, or is silent, before.
+        If the other side ends, or is silent for too long, before.
     """
     received = b""
     while len(received) < size:
+        if deadline is not None:
+            connection.settimeout(max(deadline - time.monotonic(), 0.001))
         part = connection.recv(size - len(received))
         if not part:
             raise ConnectionResetError("the other side has ended")

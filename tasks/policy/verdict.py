@@ -42,10 +42,12 @@ class Verdict:
         if worst is None or worst.bounds is None:
             return ""
         upper, limit = worst.bounds.upper, worst.bounds.passes_within
-        within = "" if upper <= limit else ", within it before it was rounded"
-        if worst.verdict != "pass":
-            within = ", not shown to be within it"
-        return f"{worst.name}: at most {upper:.3g}, limit {limit:.3g}{within}"
+        within = {
+            "pass": ", within it before it was rounded",
+            "inconclusive": ", not shown to be within it",
+            "fail": ", not shown to be within it",
+        }.get(worst.verdict, "")
+        return f"{worst.name}: at most {upper:.3g}, limit {limit:.3g}{within if upper > limit else ''}"
 
 
 def decide(assessment: Assessment, policy: PolicySection, gates: Sequence[Gate] = GATES) -> Verdict:
@@ -73,7 +75,7 @@ def decide(assessment: Assessment, policy: PolicySection, gates: Sequence[Gate] 
 def _results(gate: Gate, assessment: Assessment, shown: PublishedAssessment, policy: PolicySection) -> list[GateResult]:
     """Return a gate's results with the figures as they are published: texts must not be finer than the rounding.
 
-    The exact figures decide. Where a rounded loss or interval is on the other side of its limit, the text says so.
+    The exact figures decide. Where a rounded figure is on the other side of its limit, the text says so.
     """
     exact = results_of(gate, assessment, policy)
     coarse = results_of(gate, shown, policy) if gate.publishes else exact
@@ -81,7 +83,9 @@ def _results(gate: Gate, assessment: Assessment, shown: PublishedAssessment, pol
 
 
 def _decided_by(exact: GateResult, text: GateResult) -> GateResult:
-    crossed = (text.topic == "Utility" or text.bounds is not None) and text.verdict != exact.verdict
+    # Of tests, counts in tens look worse than they are; a p-value below its level would contradict the verdict.
+    is_compared = text.topic == "Utility" or text.bounds is not None or (text.chance and text.verdict == "fail")
+    crossed = is_compared and text.verdict != exact.verdict
     figure = f"{text.figure}, decided before it was rounded" if crossed else text.figure
     return replace(text, verdict=exact.verdict, figure=figure)
 

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -23,13 +25,16 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="on Linux alone"
 
 # A program like that of a run: the fork server with an argument, a run without.
 PROGRAM = """
-import os, socket, sys, time
+import os, signal, socket, sys, time
 from flows.served import fork_server
 if len(sys.argv) > 1:
     with socket.socket(fileno=int(sys.argv[1])) as listener:
         fork_server.serve(listener)
     how = "forked"
 else:
+    if "SIGNALLED" in os.environ:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        os.kill(os.getpid(), signal.SIGTERM)
     fork_server.run_in_fork()
     how = "started"
 print(how, os.environ.get("TOLD"), os.getcwd(), os.getpid(), flush=True)
@@ -161,18 +166,24 @@ def address(program, monkeypatch) -> str:
 def test_a_request_that_was_given_up_or_lacks_the_key_is_not_carried_out(
     key, waits, accepted, address, tmp_path
 ) -> None:
+    environ = {"TOLD": "a"}
     with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as connection:
         listener.bind(f"\0{address}")
         listener.listen()
         connection.connect(f"\0{address}")
-        environ = {"TOLD": "a", ADDRESS: f"{address}:{key}"}
-        message = json.dumps({"environ": environ, "folder": str(tmp_path)}).encode()
-        connection.sendall(secrets.token_bytes(fork_server.NONCE_BYTES))
-        socket.send_fds(connection, [fork_server.NUMBER.pack(len(message))], [0, 1, 2])
-        connection.sendall(message)
-        if not waits:
-            connection.close()
-        request = fork_server._receive_request(listener)
+        with ThreadPoolExecutor() as pool:
+            received = pool.submit(fork_server._receive_request, listener)
+            nonce = fork_server._receive(connection, fork_server.NONCE_BYTES)
+            connection.sendall(nonce + fork_server._proof(key, b"requester", nonce))
+            message = json.dumps({"environ": environ, "folder": str(tmp_path)}).encode()
+            with suppress(OSError):
+                socket.send_fds(connection, [fork_server.NUMBER.pack(len(message))], [0, 1, 2])
+                connection.sendall(message[:-1])
+                if waits:
+                    connection.sendall(message[-1:])
+            if not waits:
+                connection.close()
+            request = received.result(20)
         assert (request is not None) == accepted
         if request is not None:
             assert (request.environ, request.folder) == (environ, str(tmp_path))
@@ -183,10 +194,59 @@ def test_a_process_that_takes_the_address_learns_no_environment(address, program
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"\0{address}")
         listener.listen()
-        run = start(program, tmp_path, **{ADDRESS: os.environ[ADDRESS].replace("right", "unknown")})
+        run = start(program, tmp_path)
         connection, _ = listener.accept()
         with connection:
-            nonce = fork_server._receive(connection, fork_server.NONCE_BYTES)
-            connection.sendall(fork_server._proof("right", nonce))
+            connection.sendall(secrets.token_bytes(fork_server.NONCE_BYTES))
+            answer = fork_server._receive(connection, fork_server.NONCE_BYTES + fork_server.DIGEST_BYTES)
+            # All that it has to answer with is what the requester has sent.
+            connection.sendall(answer[fork_server.NONCE_BYTES :])
             assert connection.recv(1) == b""
         assert run.communicate(timeout=60)[0].split()[0] == "started"
+
+
+def is_forking(program: str, folder: Path) -> bool:
+    return start(program, folder).communicate(timeout=60)[0].split()[0] == "forked"
+
+
+def test_what_strangers_send_ends_nothing(process, program, tmp_path) -> None:
+    for sent in (b"", b"[]", secrets.token_bytes(200), b"{" * 100_000):
+        with socket.socket(socket.AF_UNIX) as connection, suppress(OSError):
+            connection.connect(f"\0{os.environ[ADDRESS].partition(':')[0]}")
+            connection.sendall(sent)
+    assert is_forking(program, tmp_path)
+
+
+def test_a_sender_that_dawdles_is_given_up(address, monkeypatch) -> None:
+    monkeypatch.setattr(fork_server, "REQUEST_TIMEOUT", 0.5)
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as connection:
+        listener.bind(f"\0{address}")
+        listener.listen()
+        connection.connect(f"\0{address}")
+        with ThreadPoolExecutor() as pool:
+            received = pool.submit(fork_server._receive_request, listener)
+            begun = time.monotonic()
+            while not received.done() and time.monotonic() < begun + 10:
+                with suppress(OSError):
+                    connection.sendall(b"x")
+                time.sleep(0.2)
+            assert received.result(1) is None
+            assert time.monotonic() < begun + 5
+
+
+def test_a_signal_before_the_run_has_begun_ends_it_and_not_the_server(process, program, tmp_path) -> None:
+    runs = [start(program, tmp_path, SIGNALLED="1", DO=WAITS) for _ in range(5)]
+    assert [run.wait(60) for run in runs] == [-signal.SIGTERM] * 5
+    assert is_forking(program, tmp_path)
+
+
+def test_a_run_and_its_requester_may_end_at_once(process, program, tmp_path) -> None:
+    runs = [start(program, tmp_path, DO=WAITS) for _ in range(3)]
+    pids = [running(run) for run in runs]
+    process.send_signal(signal.SIGSTOP)
+    for run, pid in zip(runs, pids, strict=True):
+        os.kill(pid, signal.SIGKILL)
+        run.kill()
+        run.wait(20)
+    process.send_signal(signal.SIGCONT)
+    assert is_forking(program, tmp_path)

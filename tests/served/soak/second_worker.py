@@ -26,7 +26,7 @@ LONGEST = 400.0
 
 
 class SecondWorker(threading.Thread):
-    """Runs one plan after another until it is stopped; a quarter of the runs are lost with their machine.
+    """Runs one plan after another until it is stopped; some of the runs are lost with their machine.
 
     Attributes
     ----------
@@ -44,8 +44,10 @@ class SecondWorker(threading.Thread):
         """Run plans until stopped."""
         while not self.stopped.wait(self.rng.uniform(*PAUSE)):
             plans = sorted(self.site.plans.glob("*.yaml"))
-            if plans:
+            try:
                 self.release(str(self.rng.choice(plans)))
+            except Exception as error:
+                self.problems.append(f"the second worker: {type(error).__name__}: {error}")
 
     def stop(self) -> None:
         """End after the run under way."""
@@ -59,7 +61,7 @@ class SecondWorker(threading.Thread):
         lost = self.rng.random() < LOST_SHARE
         with subprocess.Popen(
             [*command, "--home", self.site.home.path], env=environment, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True,
+            stderr=subprocess.STDOUT, text=True, errors="replace",
         ) as process:  # fmt: skip
             try:
                 written, _ = process.communicate(timeout=self.rng.uniform(*LOST_AFTER) if lost else LONGEST)
