@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -26,10 +26,13 @@ from tasks.tracking.metrics import readable
 from tasks.tracking.mlflow import CurvePoint
 
 CURVES = " curves"
+# The experiment with the releases of all plans; a plan's name holds no space.
+RELEASES = "published releases"
 # What MLflow does not take in the name of a metric.
 UNNAMED = re.compile(r"[^\w\-. :/]")
 # So many releases, the newest, fit into the text beside the curves.
 LISTED = 25
+HEAD = "published (UTC) | release | approved by | risk nearest its limit"
 
 
 @dataclass(frozen=True)
@@ -81,13 +84,15 @@ def mirror_curves(home: Home, plan: str, *, whole: bool = False) -> None:
     ReleaseError
         When MLflow does not take it.
     """
-    if not (releases := published_releases(ledger.entries(home)).get(plan)):
+    plans = published_releases(ledger.entries(home))
+    if not (releases := plans.get(plan)):
         return
     experiment, owner = plan + CURVES, ledger.identity(home)
     with home.lock("curves"):
         points = set() if whole else track.curves(experiment, owner)
         points |= _points(home, releases, {point.step for point in points})
         track.show_curves(experiment, owner, points, _description(home, releases))
+        track.show_text(RELEASES, owner, _overview(home, plans.values()))
 
 
 def curve_problems(home: Home, known: Sequence[LedgerEntry[Facts]]) -> Iterator[Finding]:
@@ -106,17 +111,32 @@ def curve_problems(home: Home, known: Sequence[LedgerEntry[Facts]]) -> Iterator[
             yield Finding("mlflow curves", where, sentence)
 
 
+def _overview(home: Home, plans: Iterable[Sequence[Published]]) -> str:
+    """Return the newest releases of all plans as a table in Markdown."""
+    newest = sorted((one for releases in plans for one in releases), key=lambda one: one.entry.number, reverse=True)
+    older = len(newest) - LISTED
+    return (
+        f"| {HEAD} |\n|---|---|---|---|\n"
+        + "\n".join(f"| {_row(home, one)} |" for one in newest[:LISTED])
+        + (f"\n\n{older} older releases are in the experiments of their plans alone." if older > 0 else "")
+        + "\n\nThe releases of all plans, the newest first. A plan’s experiment has everything that was measured, also "
+        "of what was not published. The signed ledger is the record: `anonflow list --risk`, `anonflow audit verify`."
+    )
+
+
+def _row(home: Home, one: Published) -> str:
+    release = f"{one.entry.facts.release}{' (withdrawn)' * one.withdrawn}"
+    cells = to_minute(one.entry.time), release, markdown_cell(one.entry.facts.decided_by), one.nearest_limit(home)
+    return " | ".join(cells)
+
+
 def _description(home: Home, releases: Sequence[Published]) -> str:
     """Return the newest releases as a table in Markdown."""
-    rows = [
-        f"| {one.number} | {to_minute(one.entry.time)} | {one.entry.facts.release}{' (withdrawn)' * one.withdrawn} "
-        f"| {markdown_cell(one.entry.facts.decided_by)} | {one.nearest_limit(home)} |"
-        for one in reversed(releases[-LISTED:])
-    ]
+    rows = [f"| {one.number} | {_row(home, one)} |" for one in reversed(releases[-LISTED:])]
     older = len(releases) - len(rows)
     return (
         "Published releases of this plan:\n\n"
-        "| step | published (UTC) | release | approved by | risk nearest its limit |\n|---|---|---|---|---|\n"
+        f"| step | {HEAD} |\n|---|---|---|---|---|\n"
         + "\n".join(rows)
         + (f"\n\n{older} older releases are in the curves alone." if older else "")
         + "\n\nThe chart view of this experiment shows what was measured over the releases, and the policy’s limit as "

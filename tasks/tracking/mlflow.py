@@ -38,7 +38,7 @@ EXPERIMENT = (
     "beside the limits. The signed ledger is the record: `anonflow audit verify` compares the two."
 )
 TRIED = "Settings of this plan that were tried beside each other with `anonflow compare`; none is a release."
-CURVE = "curves"
+CURVE, TEXT = "curves", "text"
 CurveRun = Literal["releases", "limits"]
 CURVE_RUNS: tuple[CurveRun, ...] = get_args(CurveRun)
 METRICS_AT_ONCE = 1000
@@ -215,9 +215,7 @@ def show_curves(experiment: str, home: str, points: Iterable[CurvePoint], descri
 
     wanted = sorted(points)
     with _store() as client:
-        existing = client.get_experiment_by_name(experiment)
-        where = existing.experiment_id if existing else client.create_experiment(experiment)
-        client.set_experiment_tag(where, NOTE, tag(description))
+        where = _described(client, experiment, description)
         runs = _curve_runs(client, where, home)
         for name in CURVE_RUNS:
             own = [point for point in wanted if point.run == name]
@@ -234,6 +232,25 @@ def show_curves(experiment: str, home: str, points: Iterable[CurvePoint], descri
                 client.log_batch(run_id, metrics=missing[start : start + METRICS_AT_ONCE])
             client.set_tag(run_id, NOTE, tag(description))
             client.set_terminated(run_id)
+
+
+def show_text(experiment: str, home: str, description: str) -> None:
+    """Show a text of a home as the description of an experiment, and of one run in it."""
+    with _store() as client:
+        where = _described(client, experiment, description)
+        found = client.search_runs([where], f"tags.`{OWN}` = '{home} {TEXT}'")
+        tags = {KIND: TEXT, OWN: f"{home} {TEXT}"}
+        run = found[0] if found else client.create_run(where, run_name=experiment, tags=tags)
+        client.set_tag(run.info.run_id, NOTE, tag(description))
+        client.set_terminated(run.info.run_id)
+
+
+def _described(client: Any, experiment: str, description: str) -> str:
+    """Return an experiment, made if there is none, with a description."""
+    existing = client.get_experiment_by_name(experiment)
+    where = existing.experiment_id if existing else client.create_experiment(experiment)
+    client.set_experiment_tag(where, NOTE, tag(description))
+    return str(where)
 
 
 def _curve_runs(client: Any, experiment: str, home: str) -> dict[CurveRun, Any]:

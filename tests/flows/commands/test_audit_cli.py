@@ -219,7 +219,10 @@ def test_curves_over_the_releases_stand_beside_their_limits_and_are_compared(
     entry = ledger.find(home, ReleaseFacts, "published")[0]
     assert (first.step, first.timestamp) == (1, datetime.fromisoformat(entry.time).timestamp() * 1000)
     about = runs()["releases"].data.tags["mlflow.note.content"]
-    assert f"| 1 | {to_minute(entry.time)} | {entry.facts.release} | the policy alone |" in about
+    row = f"| {to_minute(entry.time)} | {entry.facts.release} | the policy alone |"
+    assert f"| 1 {row}" in about
+    (overview,) = client().search_runs([client().get_experiment_by_name("published releases").experiment_id])
+    assert row in overview.data.tags["mlflow.note.content"]
     code, listed, _ = ask(capsys, home, "list", "--risk", "--json")
     (row,) = json.loads(listed)
     assert (code, row["Release"], row["Approved by"]) == (0, entry.facts.release, "the policy alone")
