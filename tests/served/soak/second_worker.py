@@ -76,7 +76,8 @@ class SecondWorker(threading.Thread):
             self.problems.append(f"the second worker ended with {process.returncode}: {written[-400:]}")
             return
         code = ExitCode(process.returncode)
-        why = f": {' '.join(written.split())[:200]}" if code == ExitCode.FAULT else ""
+        # Its steps, and then the message.
+        why = f": {' '.join(written.rpartition('Fault')[2].split())[:120]}" if code == ExitCode.FAULT else ""
         self.ends.append(code.name.capitalize() + why)
 
 
