@@ -160,49 +160,65 @@ def address(program, monkeypatch) -> str:
     return name
 
 
+@pytest.fixture
+def listener(address) -> Iterator[socket.socket]:
+    """Return what listens at the address."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"\0{address}")
+        listening.listen()
+        yield listening
+
+
+@pytest.fixture
+def requester(address, listener) -> Iterator[socket.socket]:
+    """Return a connection to it."""
+    with socket.socket(socket.AF_UNIX) as connected:
+        connected.connect(f"\0{address}")
+        yield connected
+
+
 @pytest.mark.parametrize(
-    ("key", "waits", "accepted"), [("right", True, True), ("right", False, False), ("wrong", True, False)]
+    ("key", "complete", "accepted"), [("right", True, True), ("right", False, False), ("wrong", True, False)]
 )
-def test_a_request_that_was_given_up_or_lacks_the_key_is_not_carried_out(
-    key, waits, accepted, address, tmp_path
+def test_a_request_that_is_not_complete_or_lacks_the_key_is_not_carried_out(
+    key, complete, accepted, listener, requester, tmp_path
 ) -> None:
     environ = {"TOLD": "a"}
-    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as connection:
-        listener.bind(f"\0{address}")
-        listener.listen()
-        connection.connect(f"\0{address}")
-        with ThreadPoolExecutor() as pool:
-            received = pool.submit(fork_server._receive_request, listener)
-            nonce = fork_server._receive(connection, fork_server.NONCE_BYTES)
-            connection.sendall(nonce + fork_server._proof(key, b"requester", nonce))
-            message = json.dumps({"environ": environ, "folder": str(tmp_path)}).encode()
-            with suppress(OSError):
-                socket.send_fds(connection, [fork_server.NUMBER.pack(len(message))], [0, 1, 2])
-                connection.sendall(message[:-1])
-                if waits:
-                    connection.sendall(message[-1:])
-            if not waits:
-                connection.close()
-            request = received.result(20)
-        assert (request is not None) == accepted
-        if request is not None:
-            assert (request.environ, request.folder) == (environ, str(tmp_path))
-            request.close()
+    message = json.dumps({"environ": environ, "folder": str(tmp_path)}).encode()
+    with ThreadPoolExecutor() as pool:
+        received = pool.submit(fork_server._receive_request, listener)
+        nonce = fork_server._receive(requester, fork_server.NONCE_BYTES)
+        requester.sendall(nonce + fork_server._proof(key, b"requester", nonce))
+        with suppress(OSError):
+            socket.send_fds(requester, [fork_server.NUMBER.pack(len(message))], [0, 1, 2])
+            requester.sendall(message if complete else message[:-1])
+        if not complete:
+            requester.close()
+        request = received.result(20)
+    assert (request is not None) == accepted
+    if request is not None:
+        assert (request.environ, request.folder) == (environ, str(tmp_path))
+        request.close()
 
 
-def test_a_process_that_takes_the_address_learns_no_environment(address, program, tmp_path) -> None:
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(f"\0{address}")
-        listener.listen()
-        run = start(program, tmp_path)
-        connection, _ = listener.accept()
-        with connection:
-            connection.sendall(secrets.token_bytes(fork_server.NONCE_BYTES))
-            answer = fork_server._receive(connection, fork_server.NONCE_BYTES + fork_server.DIGEST_BYTES)
-            # All that it has to answer with is what the requester has sent.
-            connection.sendall(answer[fork_server.NONCE_BYTES :])
-            assert connection.recv(1) == b""
-        assert run.communicate(timeout=60)[0].split()[0] == "started"
+def test_a_requester_that_has_given_up_is_noticed() -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        assert not fork_server._has_ended(here)
+        there.close()
+        assert fork_server._has_ended(here)
+
+
+def test_a_process_that_takes_the_address_learns_no_environment(listener, program, tmp_path) -> None:
+    run = start(program, tmp_path)
+    connection, _ = listener.accept()
+    with connection:
+        connection.sendall(secrets.token_bytes(fork_server.NONCE_BYTES))
+        answer = fork_server._receive(connection, fork_server.NONCE_BYTES + fork_server.DIGEST_BYTES)
+        # All that it has to answer with is what the requester has sent.
+        connection.sendall(answer[fork_server.NONCE_BYTES :])
+        assert connection.recv(1) == b""
+    assert run.communicate(timeout=60)[0].split()[0] == "started"
 
 
 def is_forking(program: str, folder: Path) -> bool:
@@ -217,21 +233,17 @@ def test_what_strangers_send_ends_nothing(process, program, tmp_path) -> None:
     assert is_forking(program, tmp_path)
 
 
-def test_a_sender_that_dawdles_is_given_up(address, monkeypatch) -> None:
+def test_a_sender_that_dawdles_is_given_up(listener, requester, monkeypatch) -> None:
     monkeypatch.setattr(fork_server, "REQUEST_TIMEOUT", 0.5)
-    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as connection:
-        listener.bind(f"\0{address}")
-        listener.listen()
-        connection.connect(f"\0{address}")
-        with ThreadPoolExecutor() as pool:
-            received = pool.submit(fork_server._receive_request, listener)
-            begun = time.monotonic()
-            while not received.done() and time.monotonic() < begun + 10:
-                with suppress(OSError):
-                    connection.sendall(b"x")
-                time.sleep(0.2)
-            assert received.result(1) is None
-            assert time.monotonic() < begun + 5
+    with ThreadPoolExecutor() as pool:
+        received = pool.submit(fork_server._receive_request, listener)
+        begun = time.monotonic()
+        while not received.done() and time.monotonic() < begun + 10:
+            with suppress(OSError):
+                requester.sendall(b"x")
+            time.sleep(0.2)
+        assert received.result(1) is None
+        assert time.monotonic() < begun + 5
 
 
 def test_a_signal_before_the_run_has_begun_ends_it_and_not_the_server(process, program, tmp_path) -> None:
