@@ -79,10 +79,10 @@ def _results(gate: Gate, assessment: Assessment, shown: PublishedAssessment, pol
     """
     exact = results_of(gate, assessment, policy)
     coarse = results_of(gate, shown, policy) if gate.publishes else exact
-    return [_decided_by(one, text) for one, text in zip(exact, coarse, strict=True)]
+    return [_with_verdict(one, text) for one, text in zip(exact, coarse, strict=True)]
 
 
-def _decided_by(exact: GateResult, text: GateResult) -> GateResult:
+def _with_verdict(exact: GateResult, text: GateResult) -> GateResult:
     # Of tests, counts in tens look worse than they are; a p-value below its level would contradict the verdict.
     is_compared = text.topic == "Utility" or text.bounds is not None or (text.chance and text.verdict == "fail")
     crossed = is_compared and text.verdict != exact.verdict

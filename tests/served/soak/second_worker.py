@@ -22,7 +22,7 @@ AVAILABLE = os.geteuid() == 0 and shutil.which("unshare") is not None
 PAUSE, LOST_AFTER = (10.0, 40.0), (2.0, 20.0)
 LOST_SHARE = 0.25
 # Seconds that one run may take beside all that fails.
-LONGEST = 400.0
+RUN_TIMEOUT = 400.0
 
 
 class SecondWorker(threading.Thread):
@@ -64,13 +64,15 @@ class SecondWorker(threading.Thread):
             stderr=subprocess.STDOUT, text=True, errors="replace",
         ) as process:  # fmt: skip
             try:
-                written, _ = process.communicate(timeout=self.rng.uniform(*LOST_AFTER) if lost else LONGEST)
+                written, _ = process.communicate(timeout=self.rng.uniform(*LOST_AFTER) if lost else RUN_TIMEOUT)
             except subprocess.TimeoutExpired:
                 _kill(process.pid)
                 written, _ = process.communicate()
                 self.ends.append("Lost with its machine")
                 if not lost:
-                    self.problems.append(f"a run of the second worker took more than {LONGEST:.0f} s: {written[-400:]}")
+                    self.problems.append(
+                        f"a run of the second worker took more than {RUN_TIMEOUT:.0f} s: {written[-400:]}"
+                    )
                 return
         if process.returncode not in set(ExitCode) or "Traceback" in written or not written.strip():
             self.problems.append(f"the second worker ended with {process.returncode}: {written[-400:]}")
