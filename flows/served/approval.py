@@ -9,13 +9,16 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any, Literal
+from uuid import UUID
 
 from prefect import suspend_flow_run
 from prefect.client.schemas.objects import State
-from prefect.exceptions import ObjectNotFound
-from prefect.input import RunInput
-from prefect.states import Cancelled, Completed, Failed
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.input import RunInput, create_flow_run_input, keyset_from_paused_state
+from prefect.input.run_input import Keyset
+from prefect.states import Cancelled, Completed, Failed, Suspended
 from pydantic import Field
 
 from flows.orchestration.prefect import PrefectRunner
@@ -70,6 +73,21 @@ class Form(RunInput):
         description="Printed by: anonflow sign. Needed where the home has a list of people.",
     )
 
+    @classmethod
+    def save(cls, keyset: Keyset, flow_run_id: UUID | None = None) -> None:
+        """Store what the page shows of the form; what is stored already stays.
+
+        Prefect stores a form once the run is suspended: an answer that comes before is refused, and a process that
+        dies in between leaves a run that nobody can answer. `ask` stores it first.
+        """
+        shown = {keyset["schema"]: cls.model_json_schema(), keyset["description"]: cls._description}
+        for key, value in shown.items():
+            try:
+                create_flow_run_input(key, value, flow_run_id)
+            except PrefectHTTPStatusError as error:
+                if error.response.status_code != HTTPStatus.CONFLICT:
+                    raise
+
 
 def enter(home: Home, outcome: outcomes.Outcome, run: str, name: str, plan: str) -> PendingDecision | None:
     """Tie a candidate to the run that waits with it; None when another run does already."""
@@ -108,12 +126,10 @@ def ask(home: Home, entry: PendingDecision) -> State[Any]:
         text = describe(home, entry)
         monitor.note(entry.plan, "decision", text, "What people decide on")
         left = int(entry.until - time.time()) if entry.until else ENDLESS
+        form, key = Form.with_initial_data(description=text), f"{entry.dossier[:16]}-{entry.asked}"
+        form.save(keyset_from_paused_state(Suspended(pause_key=key)))
         try:
-            answer = suspend_flow_run(
-                wait_for_input=Form.with_initial_data(description=text),
-                timeout=max(left, 0) + GRACE,
-                key=f"{entry.dossier[:16]}-{entry.asked}",
-            )
+            answer = suspend_flow_run(wait_for_input=form, timeout=max(left, 0) + GRACE, key=key)
         except ObjectNotFound:
             refusal = "no answer came with the form; please decide again"
         else:

@@ -244,10 +244,15 @@ class Served:
         read = {k: self.api(f"/flow_runs/{run}/input/{v}") for k, v in keyset.items() if k != "response"}
         return {k: json.loads(v) if isinstance(v, str) and v[:1] in "{[" else v for k, v in read.items()}
 
-    def decide(self, run: str, **answer: str) -> dict[str, Any]:
-        """Fill the form in."""
+    def answer(self, run: str, **answer: str) -> dict[str, Any]:
+        """Fill the form in; return what Prefect says of it."""
         given = {"decision": "approve", "approver": "Ada Lovelace", "reason": "read it", **answer}
         return self.api(f"/flow_runs/{run}/resume", {"run_input": given})
+
+    def decide(self, run: str, **answer: str) -> None:
+        """Fill the form in of a run that waits; Prefect must take the answer."""
+        said = self.answer(run, **answer)
+        assert said["status"] == "ACCEPT", said["details"]
 
     def approve(self, run: str) -> None:
         """Approve what the run waits with, by its form."""

@@ -19,6 +19,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from flows.served.state import pending_of_run
 from flows.servers.layout import read_layout, secret
 from tasks.common.home import write_private
 from tasks.publication.manifest import verify_release
@@ -235,6 +236,18 @@ def test_a_rejection_ends_the_run_as_such(served: Any) -> None:
     state = served.ended(run)
     assert (state["name"], served.events("other")) == ("Rejected", ["awaiting", "rejected"])
     assert "too close" in state["message"]
+
+
+def test_an_answer_at_the_very_moment_of_the_question_counts(served: Any) -> None:
+    served.plan("prompt", seed=6)
+    served.deployed("prompt")
+    run = served.run("prompt")
+    served.until(lambda: pending_of_run(served.home, run) is not None, 120, served.logs)
+    dossier = served.candidate(run).dossier
+    while (said := served.answer(run, decision="reject", dossier_sha256=dossier))["status"] == "ABORT":
+        assert said["details"]["reason"] == "Cannot resume a flow run that is not paused."
+    assert said["status"] == "ACCEPT", said["details"]
+    assert served.ended(run)["name"] == "Rejected"
 
 
 def test_a_candidate_that_was_changed_is_not_published(served: Any) -> None:
