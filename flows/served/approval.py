@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Any, Literal
 from uuid import UUID
 
-from prefect import suspend_flow_run
+from prefect import get_run_logger, suspend_flow_run
 from prefect.client.schemas.objects import State
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.input import RunInput, create_flow_run_input, keyset_from_paused_state
@@ -137,6 +137,7 @@ def ask(home: Home, entry: PendingDecision) -> State[Any]:
         entry = replace(entry, asked=entry.asked + 1, refused=refusal)
         pending_decisions(home).put(entry.release, entry)
         if refusal:
+            get_run_logger().warning("A decision was not accepted: %s", refusal)
             monitor.emit("decision-refused", entry.plan, entry.release, reason=refusal)
             _notify(home, entry, f"refused-{entry.asked}", "a decision was not accepted", refusal, monitor.DECIDE)
     return state

@@ -235,7 +235,7 @@ class Served:
             found.update(self.state(run))
             return found["type"] in kinds
 
-        until(there, timeout, lambda: f"{found}\n{self.ledger()}\n{self.logs()}")
+        until(there, timeout, lambda: f"{found}\n{pending_of_run(self.home, run)}\n{self.ledger()}\n{self.logs()}")
         return found
 
     def form(self, run: str) -> dict[str, Any]:
