@@ -74,7 +74,7 @@ def list_(
     json_: Json = False,
     series: Annotated[bool, typer.Option("--series", help="One line for each plan, with its releases.")] = False,
     risk: Annotated[
-        bool, typer.Option("--risk", help="Each published release: when, by whom approved, the risk nearest its limit.")
+        bool, typer.Option("--risk", help="Each published release: when, by whom approved, at what risk.")
     ] = False,
     plan: Annotated[str | None, typer.Option("--plan", help="Only of the plan of this name.")] = None,
     status: Annotated[
@@ -124,14 +124,14 @@ def list_(
 def _print_risk(home: Home, every: Sequence[LedgerEntry[Facts]], plan: str | None, *, as_json: bool) -> None:
     from tasks.tracking.curves import published_releases
 
-    head = ("Published", "Plan", "Release", "Approved by", "Risk nearest its limit")
+    head = ("Published", "Plan", "Release", "Approved by", "Risk")
     rows = sorted(
         (
             one.entry.time,
             name,
             one.entry.facts.release + " (withdrawn)" * one.withdrawn,
             one.entry.facts.decided_by,
-            one.nearest_limit(home),
+            one.risk(home),
         )
         for name, releases in published_releases(every).items()
         for one in releases

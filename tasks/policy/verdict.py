@@ -36,18 +36,18 @@ class Verdict:
         return used[max(used)] if used else None
 
     @property
-    def nearest_limit_in_words(self) -> str:
-        """That question with its upper bound and its limit; empty where there is none."""
+    def risk_in_words(self) -> str:
+        """The questions about risk that failed, how many are open, and the one nearest its limit."""
+        risk = [one for one in self.gates if one.topic == "Risk"]
+        failed = ", ".join(one.name for one in risk if one.verdict == "fail")
+        is_open = sum(one.verdict in ("inconclusive", "not tested") for one in risk)
+        parts = [f"failed: {failed}"] * bool(failed) + [f"{is_open} open"] * bool(is_open)
         worst = self.nearest_limit
-        if worst is None or worst.bounds is None:
-            return ""
-        upper, limit = worst.bounds.upper, worst.bounds.passes_within
-        within = {
-            "pass": ", within it before it was rounded",
-            "inconclusive": ", not shown to be within it",
-            "fail": ", not shown to be within it",
-        }.get(worst.verdict, "")
-        return f"{worst.name}: at most {upper:.3g}, limit {limit:.3g}{within if upper > limit else ''}"
+        if worst is not None and worst.bounds is not None:
+            upper, limit = worst.bounds.upper, worst.bounds.passes_within
+            within = ", within it before it was rounded" if worst.verdict == "pass" else ", not shown to be within it"
+            parts.append(f"{worst.name}: at most {upper:.3g}, limit {limit:.3g}{within if upper > limit else ''}")
+        return "; ".join(parts)
 
 
 def decide(assessment: Assessment, policy: PolicySection, gates: Sequence[Gate] = GATES) -> Verdict:

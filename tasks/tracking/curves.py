@@ -32,7 +32,7 @@ RELEASES = "published releases"
 UNNAMED = re.compile(r"[^\w\-. :/]")
 # So many releases, the newest, fit into the text beside the curves.
 LISTED = 25
-HEAD = "published (UTC) | release | approved by | risk nearest its limit"
+HEAD = "published (UTC) | release | approved by | risk"
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class Published:
         except Refused:
             return None
 
-    def nearest_limit(self, home: Home) -> str:
-        """Return the risk whose upper bound is the largest part of what the policy accepts."""
+    def risk(self, home: Home) -> str:
+        """Return what is open of its risk, and which question is nearest its limit."""
         verdict = self.verdict(home)
-        return verdict.nearest_limit_in_words if verdict else ""
+        return verdict.risk_in_words if verdict else ""
 
 
 def published_releases(known: Sequence[LedgerEntry[Facts]]) -> dict[str, list[Published]]:
@@ -114,35 +114,43 @@ def curve_problems(home: Home, known: Sequence[LedgerEntry[Facts]]) -> Iterator[
 def _overview(home: Home, plans: Iterable[Sequence[Published]]) -> str:
     """Return the newest releases of all plans as a table in Markdown."""
     newest = sorted((one for releases in plans for one in releases), key=lambda one: one.entry.number, reverse=True)
-    older = len(newest) - LISTED
-    return (
-        f"| {HEAD} |\n|---|---|---|---|\n"
-        + "\n".join(f"| {_row(home, one)} |" for one in newest[:LISTED])
-        + (f"\n\n{older} older releases are in the experiments of their plans alone." if older > 0 else "")
-        + "\n\nThe releases of all plans, the newest first. A plan’s experiment has everything that was measured, also "
-        "of what was not published. The signed ledger is the record: `anonflow list --risk`, `anonflow audit verify`."
+    return _listed(
+        f"| {HEAD} |\n|---|---|---|---|\n",
+        [f"| {_row(home, one)} |" for one in newest[:LISTED]],
+        len(newest),
+        "in the experiments of their plans alone",
+        "The releases of all plans, the newest first. A plan’s experiment has everything that was measured, also of "
+        "what was not published. The signed ledger is the record: `anonflow list --risk`, `anonflow audit verify`.",
     )
+
+
+def _listed(head: str, rows: Sequence[str], total: int, elsewhere: str, about: str) -> str:
+    """Return a table with as many of these rows as MLflow takes, where the others are, and a text below."""
+    for count in range(len(rows), -1, -1):
+        older = f"\n\n{total - count} older releases are {elsewhere}." if total > count else ""
+        text = head + "\n".join(rows[:count]) + older + f"\n\n{about}"
+        if len(text) <= track.TAG_LENGTH:
+            break
+    return text
 
 
 def _row(home: Home, one: Published) -> str:
     release = f"{one.entry.facts.release}{' (withdrawn)' * one.withdrawn}"
-    cells = to_minute(one.entry.time), release, markdown_cell(one.entry.facts.decided_by), one.nearest_limit(home)
+    cells = to_minute(one.entry.time), release, markdown_cell(one.entry.facts.decided_by), one.risk(home)
     return " | ".join(cells)
 
 
 def _description(home: Home, releases: Sequence[Published]) -> str:
     """Return the newest releases as a table in Markdown."""
-    rows = [f"| {one.number} | {_row(home, one)} |" for one in reversed(releases[-LISTED:])]
-    older = len(releases) - len(rows)
-    return (
-        "Published releases of this plan:\n\n"
-        f"| step | {HEAD} |\n|---|---|---|---|---|\n"
-        + "\n".join(rows)
-        + (f"\n\n{older} older releases are in the curves alone." if older else "")
-        + "\n\nThe chart view of this experiment shows what was measured over the releases, and the policy’s limit as "
+    return _listed(
+        f"Published releases of this plan:\n\n| step | {HEAD} |\n|---|---|---|---|---|\n",
+        [f"| {one.number} | {_row(home, one)} |" for one in reversed(releases[-LISTED:])],
+        len(releases),
+        "in the curves alone",
+        "The chart view of this experiment shows what was measured over the releases, and the policy’s limit as "
         "a line; a group’s name says whether a figure may be at most, or must be at least its limit. Figures here are "
         "as published: rounded, upper bounds upwards. The runs of the releases have them as measured. `anonflow audit "
-        "verify` compares the curves with the signed ledger."
+        "verify` compares the curves with the signed ledger.",
     )
 
 

@@ -284,3 +284,16 @@ def test_a_figure_that_its_rounding_brings_to_the_other_side_of_the_limit_says_s
     is_within = float(figure.split()[-1]) <= float(shown.limit.removeprefix("≤ "))
     assert (shown.verdict == "pass") == (change <= 0.1)
     assert (shown.verdict == "pass") == (is_within != bool(decided))
+
+
+def test_the_risk_in_words_names_what_failed_and_counts_what_is_open() -> None:
+    passed = decide(GOOD, POLICY)
+    nearest = passed.risk_in_words
+    assert nearest.startswith(f"{passed.nearest_limit.name}: at most ")
+    assert ";" not in nearest
+    risk = [one.name for one in passed.gates if one.topic == "Risk"]
+    worse = {risk[0]: "fail", risk[1]: "fail", risk[2]: "inconclusive", risk[3]: "not tested"}
+    gates = tuple(replace(one, verdict=worse.get(one.name, one.verdict)) for one in passed.gates)
+    words = replace(passed, gates=gates).risk_in_words
+    assert words == f"failed: {risk[0]}, {risk[1]}; 2 open; {nearest}"
+    assert replace(passed, gates=()).risk_in_words == ""
