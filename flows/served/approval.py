@@ -16,7 +16,7 @@ from uuid import UUID
 from prefect import get_run_logger, suspend_flow_run
 from prefect.client.schemas.objects import State
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
-from prefect.input import RunInput, create_flow_run_input, keyset_from_paused_state
+from prefect.input import RunInput, create_flow_run_input, delete_flow_run_input, keyset_from_paused_state
 from prefect.input.run_input import Keyset
 from prefect.states import Cancelled, Completed, Failed, Suspended
 from pydantic import Field
@@ -74,19 +74,24 @@ class Form(RunInput):
     )
 
     @classmethod
-    def save(cls, keyset: Keyset, flow_run_id: UUID | None = None) -> None:
-        """Store what the page shows of the form; what is stored already stays.
+    def offer(cls, key: str) -> None:
+        """Store what the page will show of the form once the run is suspended, in place of what is there.
 
-        Prefect stores a form once the run is suspended: an answer that comes before is refused, and a process that
-        dies in between leaves a run that nobody can answer. `ask` stores it first.
+        Prefect stores it later: an answer that comes before is refused, and a process that dies in between leaves a
+        run that nobody can answer.
         """
-        shown = {keyset["schema"]: cls.model_json_schema(), keyset["description"]: cls._description}
-        for key, value in shown.items():
+        keyset = keyset_from_paused_state(Suspended(pause_key=key))
+        for name, value in {keyset["schema"]: cls.model_json_schema(), keyset["description"]: cls._description}.items():
             try:
-                create_flow_run_input(key, value, flow_run_id)
+                delete_flow_run_input(name)
             except PrefectHTTPStatusError as error:
-                if error.response.status_code != HTTPStatus.CONFLICT:
+                if error.response.status_code != HTTPStatus.NOT_FOUND:
                     raise
+            create_flow_run_input(name, value)
+
+    @classmethod
+    def save(cls, keyset: Keyset, flow_run_id: UUID | None = None) -> None:
+        """Store nothing when the run is suspended: `offer` has."""
 
 
 def enter(home: Home, outcome: outcomes.Outcome, run: str, name: str, plan: str) -> PendingDecision | None:
@@ -127,7 +132,7 @@ def ask(home: Home, entry: PendingDecision) -> State[Any]:
         monitor.note(entry.plan, "decision", text, "What people decide on")
         left = int(entry.until - time.time()) if entry.until else ENDLESS
         form, key = Form.with_initial_data(description=text), f"{entry.dossier[:16]}-{entry.asked}"
-        form.save(keyset_from_paused_state(Suspended(pause_key=key)))
+        form.offer(key)
         try:
             answer = suspend_flow_run(wait_for_input=form, timeout=max(left, 0) + GRACE, key=key)
         except ObjectNotFound:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
-from uuid import UUID
 
 import pytest
 
@@ -25,28 +24,28 @@ def test_a_candidate_that_another_release_overtook_has_not_run_out_of_time(home:
     assert why in why_expired(entry)
 
 
-def test_a_form_is_stored_once_and_completed_where_storing_was_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_form_replaces_what_is_stored_under_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     import httpx
     from prefect.exceptions import PrefectHTTPStatusError
-    from prefect.input import keyset_from_base_key
 
     from flows.served import approval
 
-    keys = keyset_from_base_key("key")
-    stored: dict[str, Any] = {keys["schema"]: "stored before the process ended"}
-    status = HTTPStatus.CONFLICT
+    schema, description = "suspended-key-schema", "suspended-key-description"
+    stored: dict[str, Any] = {schema: "somebody else's", "suspended-key-response": "an answer"}
+    status = HTTPStatus.NOT_FOUND
 
-    def create(key: str, value: Any, _: UUID | None) -> None:
-        if key in stored:
-            said = httpx.Response(status, request=httpx.Request("POST", "http://127.0.0.1/input"))
+    def delete(key: str) -> None:
+        if key not in stored or status != HTTPStatus.NOT_FOUND:
+            said = httpx.Response(status, request=httpx.Request("DELETE", "http://127.0.0.1/input"))
             raise PrefectHTTPStatusError("no", request=said.request, response=said)
-        stored[key] = value
+        del stored[key]
 
-    monkeypatch.setattr(approval, "create_flow_run_input", create)
+    monkeypatch.setattr(approval, "delete_flow_run_input", delete)
+    monkeypatch.setattr(approval, "create_flow_run_input", stored.__setitem__)
     form = approval.Form.with_initial_data(description="what is asked")
-    form.save(keys)
-    assert stored == {keys["schema"]: "stored before the process ended", keys["description"]: "what is asked"}
-    form.save(keys)
+    form.offer("key")
+    assert set(stored.pop(schema)["properties"]) == set(approval.Form.model_fields)
+    assert stored == {description: "what is asked", "suspended-key-response": "an answer"}
     status = HTTPStatus.UNAUTHORIZED
     with pytest.raises(PrefectHTTPStatusError):
-        form.save(keys)
+        form.offer("key")
