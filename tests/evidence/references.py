@@ -2,9 +2,10 @@
 
 Run with ``python -m tests.evidence.references nhefs nhanes --seeds 0:20 --results FILE``. Of each table, n records
 and n others are drawn. Both plans are the table's draft; one masks the n and judges them by `cross`, the other masks
-the same n anew and judges them beside the n others, so that verdicts differ by chance of the masking, too. Judgements
-are appended to the file, one JSON object a line, and those that it holds are not made again. Tables are those of
-`tests.evidence.verdicts`, and NHEFS of causaldata.
+the same n anew and judges them beside the n others, so that verdicts differ by chance of the masking, too. How often
+they do is what a third run shows: it masks the n once more and judges them beside n people in none of these, where the
+table has so many, and else beside the same n others. Judgements are appended to the file, one JSON object a line, and
+those that it holds are not made again. Tables are those of `tests.evidence.verdicts`, and NHEFS of causaldata.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from tasks.policy.gates import GATES
 from tests.evidence.verdicts import LEFT_OUT, table
 
 PEOPLE = {"nhefs": 814}
+KINDS = ("cross", "file", "file again")
 MOST = 34  # variables, the same in every draw of a table
 OF_RECORDS = {gate.name for gate in GATES if gate.individual}
 
@@ -51,23 +53,26 @@ def population(name: str) -> pd.DataFrame:
 
 
 def judged(name: str, seed: int, people: int) -> dict[str, dict[str, Any]]:
-    """Return how both references judge one draw: verdict, seconds, and the gates on single records by name."""
+    """Return how the references judge one draw: verdict, seconds, and the gates on single records by name."""
     whole = population(name)
     each = min(people, len(whole) // 2)
     order = np.random.default_rng(seed).permutation(len(whole))
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder)
-        for file, rows in (("all", order[: 2 * each]), ("a", order[:each]), ("b", order[each : 2 * each])):
+        a, b, c = (order[at * each : (at + 1) * each] for at in range(3))
+        for file, rows in {"all": order[: 2 * each], "a": a, "b": b, "c": c if len(c) == each else b}.items():
             whole.iloc[rows].to_csv(base / f"{file}.csv", index=False)
         drafted = yaml.safe_load(draft_plan(base / "all.csv", base))
         drafted["source"]["path"] = "a.csv"
-        _with_levels_of(base / "a.csv", base / "b.csv", drafted["variables"])
-        other = {**drafted["source"], "path": "b.csv"}
-        references = {
-            "cross": {"kind": "cross"},
-            "file": {"kind": "file", "source": other, "disjoint_by": "custodian"},
+        references: list[dict[str, Any]] = [{"kind": "cross"}]
+        for file in ("b.csv", "c.csv"):
+            _with_levels_of(base / "a.csv", base / file, drafted["variables"])
+            other = {**drafted["source"], "path": file}
+            references.append({"kind": "file", "source": other, "disjoint_by": "custodian"})
+        return {
+            kind: _run(base, kind, {**drafted, "reference": reference})
+            for kind, reference in zip(KINDS, references, strict=True)
         }
-        return {kind: _run(base, kind, {**drafted, "reference": reference}) for kind, reference in references.items()}
 
 
 def _with_levels_of(masked: Path, others: Path, variables: Sequence[dict[str, Any]]) -> None:
@@ -114,11 +119,11 @@ def main() -> None:
                 made.append(one)
                 with given.results.open("a") as file:
                     file.write(json.dumps(one) + "\n")
-                print(name, seed, *(f"{kind}: {one[kind]['verdict']}" for kind in ("cross", "file")), flush=True)  # noqa: T201
-    for (name, file, cross), count in sorted(
-        Counter((one["table"], one["file"]["verdict"], one["cross"]["verdict"]) for one in made).items()
-    ):
-        print(f"{name}: file {file}, cross {cross}: {count}")  # noqa: T201
+                print(name, seed, *(f"{kind}: {one[kind]['verdict']}" for kind in KINDS), flush=True)  # noqa: T201
+    for other in ("cross", "file again"):
+        pairs = Counter((one["table"], one["file"]["verdict"], one[other]["verdict"]) for one in made)
+        for (name, file, again), count in sorted(pairs.items()):
+            print(f"{name}: file {file}, {other} {again}: {count}")  # noqa: T201
 
 
 if __name__ == "__main__":
