@@ -38,7 +38,7 @@ def verify(
     json_: Json = False,
 ) -> None:
     """Find what was changed, removed, reordered or cut off: exit code 0 when nothing was, 3 otherwise."""
-    where = Home.locate(home)
+    where = Home.existing(home)
     # Without its server an empty store would be made, and every run would be missing.
     unreachable = mlflow and is_stopped(where)
     if mlflow and not unreachable:
@@ -83,7 +83,7 @@ def list_(home: Where = None, json_: Json = False) -> None:
     from tasks.record import ledger
     from tasks.record.entry import entry_json
 
-    entries = sanitise_errors(ledger.entries)(Home.locate(home))
+    entries = sanitise_errors(ledger.entries)(Home.existing(home))
     if json_:
         print_json([entry_json(entry) for entry in entries])
         return
@@ -107,7 +107,7 @@ def show(
     from tasks.record import ledger
     from tasks.record.entry import entry_json
 
-    entries = sanitise_errors(ledger.entries)(Home.locate(home))
+    entries = sanitise_errors(ledger.entries)(Home.existing(home))
     chosen = [e for e in entries if what in (str(e.number), e.facts.subject)]
     if not chosen:
         raise Refused(f"the ledger has no entry about {what!r}; see anonflow audit list")
@@ -137,7 +137,7 @@ def export(
 
     if target is None and not anchor and not public_key:
         raise Refused("name a file to write, or what to print: --anchor, --public-key")
-    where = Home.locate(home)
+    where = Home.existing(home)
     exported = None if target is None else sanitise_errors(audit.export)(where, target)
     last = sanitise_errors(audit.last_entry)(where) if anchor else None
     key = sanitise_errors(signing.public_key)(where) if public_key else None
@@ -162,7 +162,7 @@ def timestamp(
     from tasks.audit import timestamps
 
     trusted = sanitise_errors(roots.read_bytes)()
-    made = sanitise_errors(timestamps.stamp)(Home.locate(home), authority, trusted)
+    made = sanitise_errors(timestamps.stamp)(Home.existing(home), authority, trusted)
     if json_:
         print_json(asdict(made))
         return
@@ -175,7 +175,7 @@ def rotate_key(by: By, reason: Reason, home: Where = None) -> None:
     from tasks.record import ledger, signing
 
     require_name_and_reason(by, reason)
-    where = Home.locate(home)
+    where = Home.existing(home)
     entry = sanitise_errors(ledger.rotate_key)(where, by=by.strip(), reason=reason.strip())
     out.print(f"Entry {entry.number} names the new key. Store its public half elsewhere:", soft_wrap=True)
     sys.stdout.write(signing.public_key(where))
@@ -187,7 +187,7 @@ def resume(by: By, reason: Reason, home: Where = None) -> None:
     from tasks.record import ledger, secret_keys
 
     require_name_and_reason(by, reason)
-    where = Home.locate(home)
+    where = Home.existing(home)
     lost = any(f.kind in ("truncated", "head") for f in sanitise_errors(ledger.problems)(where))
     if not lost and not sanitise_errors(secret_keys.problems)(where, ledger.entries(where)):
         raise Refused("the ledger's end is not lost; there is nothing to resume")
@@ -198,7 +198,7 @@ def resume(by: By, reason: Reason, home: Where = None) -> None:
 @app.command()
 def mirror(home: Where = None) -> None:
     """Set the status tags in MLflow to what the ledger says, for example after MLflow was unreachable."""
-    require_mlflow(home)
+    require_mlflow(Home.existing(home).path)
     where = tracking_ready(home)
     from tasks.audit import verification as audit
 
@@ -211,7 +211,7 @@ def move_ledger(
     home: Where = None,
 ) -> None:
     """Move the ledger into PostgreSQL, for workers on several machines; its files stay under other names."""
-    where = Home.locate(home)
+    where = Home.existing(home)
     from tasks.record import ledger
     from tasks.record.ledger_store import move
 
@@ -224,7 +224,7 @@ def move_ledger(
 def rebuild_mirror(by: By, reason: Reason, home: Where = None) -> None:
     """Make runs again that MLflow has lost, from dossiers and ledger; they are marked, and the ledger records it."""
     require_name_and_reason(by, reason)
-    require_mlflow(home)
+    require_mlflow(Home.existing(home).path)
     where = tracking_ready(home)
     from tasks.audit.rebuild import rebuild
 

@@ -21,7 +21,7 @@ def backup(file: File, home: Where = None, json_: Json = False) -> None:
 
     Plans and sources of data lie outside of the home and are not in it.
     """
-    where = Home.locate(home)
+    where = Home.existing(home)
     from flows.served.backup import back_up
 
     about = sanitise_errors(back_up)(where, file.absolute(), database_url())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def deliver(release: Release, home: Where = None, json_: Json = False) -> None:
     """Deliver a published release to its targets again, or remove a withdrawn one from them."""
-    where = Home.locate(home)
+    where = Home.existing(home)
     from tasks.publication import deliver as delivery
 
     targets = delivery.targets_of(where, release)

@@ -26,7 +26,7 @@ def export(
     """Write and sign who is in this home's releases, for another home that has the same secret."""
     from tasks.record.exchange import export_digests
 
-    held, without = sanitise_errors(export_digests)(Home.locate(home), secret, file)
+    held, without = sanitise_errors(export_digests)(Home.existing(home), secret, file)
     rest = f"; {without} hold no digests by this secret" if without else ""
     out.print(f"Wrote {safe(file)}: {held} release(s){rest}. Who has the secret can test whom it names against it.")
 
@@ -52,7 +52,7 @@ def list_(home: Where = None, json_: Json = False) -> None:
     from tasks.common.keys import fingerprint
     from tasks.record.exchange import imports
 
-    entries = imports(Home.locate(home))
+    entries = imports(Home.existing(home))
     rows = [(e.facts.office, len(e.facts.releases), e.time, fingerprint(e.facts.public_key)) for e in entries]
     names = ("office", "releases", "imported", "key")
     if json_:

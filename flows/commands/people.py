@@ -62,7 +62,7 @@ def list_(home: Where = None, json_: Json = False) -> None:
     """List the people who may decide."""
     from tasks.record import approvers
 
-    people = approvers.listed(Home.locate(home))
+    people = approvers.listed(Home.existing(home))
     if json_:
         print_json({"people": approvers.shown(people)})
     elif people:
@@ -77,7 +77,7 @@ def remove(name: Name, home: Where = None) -> None:
     """Remove a person from the list; their decisions stay in the ledger."""
     from tasks.record import approvers
 
-    where = Home.locate(home)
+    where = Home.existing(home)
     sanitise_errors(approvers.remove)(where, name)
     out.print(f"{safe(name)} may not decide here any more", soft_wrap=True)
     if not approvers.listed(where):
@@ -94,7 +94,7 @@ def account(
     from tasks.common import keys
     from tasks.record import approvers
 
-    where = Home.locate(home)
+    where = Home.existing(home)
     person = sanitise_errors(approvers.find)(where, name)
     public = keys.public_of(person.public_key)
     if public is None:
@@ -115,7 +115,7 @@ def login(
     """Give a person a login of anonflow studio; the password is printed once, and kept nowhere."""
     from tasks.record import logins
 
-    where = Home.locate(home)
+    where = Home.existing(home)
     if remove:
         logins.remove_login(where, name)
         out.print(f"{safe(name)} has no login any more", soft_wrap=True)

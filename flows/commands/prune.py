@@ -34,7 +34,7 @@ def prune(
     """
     if keep < 1:
         raise Refused("--keep takes a number of days, 1 or more")
-    where, before = Home.locate(home), time.time() - keep * 86_400
+    where, before = Home.existing(home), time.time() - keep * 86_400
     with _prefect(where) as reached:
         from tasks.audit import prune as old
 

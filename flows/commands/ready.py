@@ -49,8 +49,8 @@ def home_ready(given: Path | None) -> Home:
 
 
 def tracking_ready(given: Path | None) -> Home:
-    """Return the home with MLflow's store in order too."""
-    home = home_ready(given)
+    """Return a home that is there, with MLflow's store in order too."""
+    home = home_ready(Home.existing(given).path)
     embedded.tracking_ready(home.path)
     return home
 

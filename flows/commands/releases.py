@@ -96,7 +96,7 @@ def list_(
     chosen = Selection(plan, status, since, until)
     if (series or risk) and (status or since or until):
         raise Refused("--series and --risk show plans with all their releases; of the filters they take --plan alone")
-    where = Home.locate(home)
+    where = Home.existing(home)
     every = ledger.entries(where)
     entries = chosen.of(every)
     if risk:
@@ -152,7 +152,7 @@ def show(release: Release, home: Where = None, json_: Json = False, all_: EveryG
     from tasks.record.dossier import find_dossier
     from tasks.record.entry import DeliveryFacts, entry_json
 
-    where = Home.locate(home)
+    where = Home.existing(home)
     entries = ledger.of_release(where, release)
     if not entries:
         raise Refused(f"no release is called {release!r}; see anonflow list")

@@ -50,7 +50,7 @@ def serve(
 
     To use a PostgreSQL server of your own, give its address in ANONFLOW_DATABASE_URL.
     """
-    where = Home.locate(home)
+    where = (Home.existing if secrets or status or healthy else Home.locate)(home)
     if secrets:
         _print_secrets(where)
         return

@@ -84,7 +84,7 @@ class Home:
         Refused
             When its files are of a format that this version cannot use.
         """
-        home = cls(Path(given or os.environ.get("ANONFLOW_HOME") or ".anonflow").absolute())
+        home = cls._named(given)
         make_private(home.path)
         if not home.format.exists() and not home.ledger.exists():
             write_first(home.format, FORMAT.encode())
@@ -95,6 +95,27 @@ class Home:
                 f"{FORMAT}; use the version that made it, or another home (--home or ANONFLOW_HOME)"
             )
         return home
+
+    @classmethod
+    def existing(cls, given: str | Path | None = None) -> Home:
+        """Return the home of a command that reads what is there, or copies or removes it.
+
+        Raises
+        ------
+        Refused
+            When there is none, and nothing is written: an empty home in a mistyped place would pass every check.
+        """
+        home = cls._named(given)
+        if not home.format.exists() and not home.ledger.exists():
+            raise Refused(
+                f"there is no home in {visible(home.path)}: name its folder by --home or ANONFLOW_HOME; anonflow demo "
+                "and anonflow run make one"
+            )
+        return cls.locate(given)
+
+    @classmethod
+    def _named(cls, given: str | Path | None) -> Home:
+        return cls(Path(given or os.environ.get("ANONFLOW_HOME") or ".anonflow").absolute())
 
     def lock(self, name: str) -> AbstractContextManager[None]:
         """Let one process at a time do what the lock of this name is for; the others wait."""

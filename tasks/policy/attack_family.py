@@ -15,6 +15,7 @@ from tasks.policy.gate import DOUBTFUL, BoundedFigure, Chance, Gate, GateResult,
 from tasks.policy.limits import MembershipLimit, MembershipPolicy, nonmembers_needed
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounded_attacks import attacks_in_steps
+from tasks.policy.rounding import interval
 
 _RULE = (
     "Fail when an area under the ROC curve is shown to be above `membership_auc`, or when members are over-represented "
@@ -90,7 +91,7 @@ def family_result(
     if family is None:
         return GateResult(name, "not tested", "needs non-members", limit, baseline, 0, meaning)
     area, top = family.worst.attack.area, family.worst_top
-    figure = f"AUC {area.auc:.3f} [{area.lower:.3f}, {family.upper:.3f}]"
+    figure = f"AUC {area.auc:.3f} {interval(area.lower, family.upper, 3)}"
     meaning += f"; worst of {family.n_tests} forms: {family.worst.name}"
     areas = (BoundedFigure.of(one.attack.area.auc, one.attack.area, one.name) for one in family.attacks)
     bounds, chance = policy.area_bounds(*areas), Chance(family.top_p, policy.test_p)

@@ -13,6 +13,7 @@ from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Attack
 from tasks.policy.gate import DOUBTFUL, BoundedFigure, Bounds, Chance, FormValues, Gate, GateResult, Metrics
 from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounding import interval, one_sided
 
 # Of two halves the one that fails, or leaves more open, speaks for both.
 OPEN_FIRST = ("fail", "not tested", "inconclusive")
@@ -122,8 +123,8 @@ def _weighed(joined: GateResult, whole: GateResult | None) -> GateResult:
 def _bounded(worst: BoundedFigure, upper: float) -> str:
     """Return a figure with its bounds; an upper one that lies below it is of all people, or of all forms."""
     if worst.value > upper:
-        return f"{worst.value:.3f}, shown > {worst.lower:.3f}; of all ≤ {upper:.3f}"
-    return f"{worst.value:.3f} [{worst.lower:.3f}, {upper:.3f}]"
+        return f"{worst.value:.3f}, {one_sided(worst.lower, upper, 3)}"
+    return f"{worst.value:.3f} {interval(worst.lower, upper, 3)}"
 
 
 def _failed(halves: Sequence[GateResult], together: Chance | None) -> GateResult | None:

@@ -46,11 +46,37 @@ def coarse(value: T, step: float) -> T:
 
 def in_steps(value: T, step: float, without: tuple[str, ...]) -> T:
     """Round every figure in a value to whole steps; ends of intervals outwards, so that they hold as published."""
-    ends = {
-        "lower": lambda one: math.floor(one / step + TINY) * step,
-        "upper": lambda one: math.ceil(one / step - TINY) * step,
-    }
+    ends = {"lower": lambda one: _down(one, step), "upper": lambda one: _up(one, step)}
     return each_float(value, lambda one: round(one / step) * step, without, ends)
+
+
+def _down(value: float, step: float) -> float:
+    return math.floor(value / step + TINY) * step if math.isfinite(value) else value
+
+
+def _up(value: float, step: float) -> float:
+    # No negative zero, which would be written with its sign.
+    return math.ceil(value / step - TINY) * step + 0.0 if math.isfinite(value) else value
+
+
+def rounded_down(value: float, decimals: int, sign: str = "") -> str:
+    """Write a lower bound with so many decimals, so that it holds as written."""
+    return f"{_down(value, 10.0**-decimals):{sign}.{decimals}f}"
+
+
+def rounded_up(value: float, decimals: int, sign: str = "") -> str:
+    """Write an upper bound with so many decimals, so that it holds as written."""
+    return f"{_up(value, 10.0**-decimals):{sign}.{decimals}f}"
+
+
+def interval(lower: float, upper: float, decimals: int, sign: str = "") -> str:
+    """Write both bounds of a figure."""
+    return f"[{rounded_down(lower, decimals, sign)}, {rounded_up(upper, decimals, sign)}]"
+
+
+def one_sided(lower: float, upper: float, decimals: int, sign: str = "") -> str:
+    """Write what the worst of several figures is shown to exceed, and what none of them is."""
+    return f"shown > {rounded_down(lower, decimals, sign)}; of all ≤ {rounded_up(upper, decimals, sign)}"
 
 
 def next_ten(count: float, step: float = 0.0) -> float:

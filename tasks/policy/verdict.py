@@ -12,6 +12,7 @@ from tasks.policy.gate import Gate, GateResult
 from tasks.policy.gates import GATES
 from tasks.policy.halves import results_of
 from tasks.policy.published import PublishedAssessment
+from tasks.policy.rounding import rounded_up
 from tasks.policy.section import PolicySection
 
 Decision = Literal["publish", "reject", "await"]
@@ -37,16 +38,19 @@ class Verdict:
 
     @property
     def risk_in_words(self) -> str:
-        """The questions about risk that failed, how many are open, and the one nearest its limit."""
-        risk = [one for one in self.gates if one.topic == "Risk"]
-        failed = ", ".join(one.name for one in risk if one.verdict == "fail")
-        is_open = sum(one.verdict in ("inconclusive", "not tested") for one in risk)
-        parts = [f"failed: {failed}"] * bool(failed) + [f"{is_open} open"] * bool(is_open)
+        """The questions about risk that failed and that are open, and the one nearest its limit."""
+        named = {"failed": ("fail",), "open": ("inconclusive", "not tested")}
+        risk = {
+            words: ", ".join(one.name for one in self.gates if one.topic == "Risk" and one.verdict in verdicts)
+            for words, verdicts in named.items()
+        }
+        parts = [f"{words}: {names}" for words, names in risk.items() if names]
         worst = self.nearest_limit
         if worst is not None and worst.bounds is not None:
             upper, limit = worst.bounds.upper, worst.bounds.passes_within
             within = ", within it before it was rounded" if worst.verdict == "pass" else ", not shown to be within it"
-            parts.append(f"{worst.name}: at most {upper:.3g}, limit {limit:.3g}{within if upper > limit else ''}")
+            figure = f"at most {rounded_up(upper, 3)}, limit {limit:.3g}{within if upper > limit else ''}"
+            parts.append(f"{'nearest its limit: ' * bool(parts)}{worst.name}: {figure}")
         return "; ".join(parts)
 
 

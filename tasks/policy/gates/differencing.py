@@ -13,6 +13,7 @@ from tasks.policy.attack import Aim, Attack, untested
 from tasks.policy.gate import Gate, GateResult, Metrics
 from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment, published_series
+from tasks.policy.rounding import rounded_down, rounded_up
 
 NAME = "differencing"
 MEANING = (
@@ -49,8 +50,8 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: DifferencingL
     shown, figure = [attack for _, attack in _shown(series)], _without_figures(series)
     worst = shown[0].worst if shown else None
     if worst:
-        bounds = f"{worst.excess:+.2f}, shown > {worst.lower:+.2f}, by {worst.way}; of all ≤ "
-        figure = [f"{bounds}{max(attack.upper for attack in shown):+.2f}", *figure]
+        bounds = f"{worst.excess:+.2f}, shown > {rounded_down(worst.lower, 2, '+')}, by {worst.way}; of all ≤ "
+        figure = [f"{bounds}{rounded_up(max(attack.upper for attack in shown), 2, '+')}", *figure]
     return (
         GateResult(
             name=NAME,

@@ -15,7 +15,7 @@ from tasks.policy.identical_records import result_of
 from tasks.policy.limits import MembershipPolicy, UtilityLimit
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounded_attacks import attacks_in_steps
-from tasks.policy.rounding import coarse, people_counted
+from tasks.policy.rounding import coarse, interval, people_counted
 
 NAME = "full release"
 
@@ -51,7 +51,7 @@ def _nearest(attack: ScoreAttack, policy: FullReleasePolicy) -> GateResult:
     return GateResult(
         name="membership, full release",
         verdict=chance.beside(bounds.verdict),
-        figure=f"AUC {area.auc:.3f} [{area.lower:.3f}, {area.upper:.3f}]; closest: {p_phrase(top.p)}, "
+        figure=f"AUC {area.auc:.3f} {interval(area.lower, area.upper, 3)}; closest: {p_phrase(top.p)}, "
         f"{p_phrase(top.accepted_p)} were it 0.55",
         limit=f"{policy.area_limit}; {chance.limit}",
         baseline="0.50, guessing",

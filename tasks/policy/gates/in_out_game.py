@@ -13,7 +13,7 @@ from tasks.policy.criteria import IN_THE_DATA, Advantage
 from tasks.policy.gate import BoundedFigure, Gate, GateResult, GateVerdict, Metrics, fields_of
 from tasks.policy.limits import MembershipLimit
 from tasks.policy.published import PublishedAssessment
-from tasks.policy.rounding import as_measured
+from tasks.policy.rounding import as_measured, interval, rounded_down
 
 NAME = "in/out game"
 MEANING = "how well releases of data with one particular person are distinguished from releases without"
@@ -56,7 +56,7 @@ def evaluate(assessment: Assessment, policy: GamePolicy) -> tuple[GateResult, ..
         GateResult(
             name=NAME,
             verdict=verdict,
-            figure=f"AUC {worst.mean:.3f} [{worst.lower:.3f}, {upper:.3f}]",
+            figure=f"AUC {worst.mean:.3f} {interval(worst.lower, upper, 3)}",
             limit=limit,
             baseline=baseline,
             records=game.n_people,
@@ -75,7 +75,7 @@ def _rounds(game: Game) -> str:
 def _largest(game: Game) -> str:
     """Return the figure of the person recognised best, with its lower bound over all people."""
     best = max(game.areas, key=lambda one: one.largest_lower)
-    return f"{best.largest:.2f} (shown > {best.largest_lower:.2f}) for the person recognised best"
+    return f"{best.largest:.2f} (shown > {rounded_down(best.largest_lower, 2)}) for the person recognised best"
 
 
 def _others(game: Game, worst: GroupArea) -> str:

@@ -13,6 +13,7 @@ from tasks.policy.gate import BoundedFigure, Bounds, Gate, GateResult, Metrics, 
 from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounded_attacks import attacks_in_steps
+from tasks.policy.rounding import interval
 
 NAME = "linkability"
 PLACE = Place(Criterion.LINKABILITY, Knowledge.HALF)
@@ -43,7 +44,7 @@ def evaluate(assessment: Assessment, policy: LinkabilityLimit) -> tuple[GateResu
         GateResult(
             name=NAME,
             verdict=bounds.verdict,
-            figure=f"{risk.value:+.2f} [{risk.lower:+.2f}, {risk.upper:+.2f}]",
+            figure=f"{risk.value:+.2f} {interval(risk.lower, risk.upper, 2, '+')}",
             limit=limit_phrase(2 * most, most),
             baseline="0, as often as non-members",
             records=linkability.n_members + linkability.n_nonmembers,

@@ -14,7 +14,7 @@ from tasks.policy.attack import Aim, Attack, between, untested
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.published import PublishedAssessment
-from tasks.policy.rounding import coarse
+from tasks.policy.rounding import coarse, interval
 
 NAME = "linkage"
 CERTAIN = "linkage with certainty"
@@ -58,7 +58,7 @@ def evaluate(assessment: Assessment, policy: LinkageLimit) -> tuple[GateResult, 
     whole = GateResult(
         name=NAME,
         verdict=three_way(rate.lower, upper, policy.linkage_rate),
-        figure=f"{rate.value:.2f} [{rate.lower:.2f}, {upper:.2f}]",
+        figure=f"{rate.value:.2f} {interval(rate.lower, upper, 2)}",
         limit=f"≤ {policy.linkage_rate:g}",
         baseline=f"{link.guess:.3g}, guessing",
         records=rate.n,
@@ -74,7 +74,7 @@ def _certain(parts: SubsetLinkage, policy: LinkageLimit) -> GateResult:
     return GateResult(
         name=CERTAIN,
         verdict=three_way(share.lower, upper, policy.linkage_certain),
-        figure=f"{share.value:.3f} [{share.lower:.3f}, {upper:.3f}]",
+        figure=f"{share.value:.3f} {interval(share.lower, upper, 3)}",
         limit=f"≤ {policy.linkage_certain:g}",
         baseline=f"{surest.chance:.3g}, guessing",
         records=share.n,

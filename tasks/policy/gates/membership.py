@@ -11,6 +11,7 @@ from tasks.policy.gate import BoundedFigure, Gate, GateResult, Metrics, fields_o
 from tasks.policy.limits import MembershipLimit, nonmembers_needed
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounded_attacks import attacks_in_steps
+from tasks.policy.rounding import interval
 
 AIM = Aim.MEMBERSHIP
 NEAREST, SCORES, RESCALED, BOXES = (
@@ -52,7 +53,7 @@ def _result(name: str, attack: MembershipAttack | None, policy: MembershipLimit)
     return GateResult(
         name=name,
         verdict=bounds.verdict,
-        figure=f"AUC {attack.auc:.3f} [{attack.lower:.3f}, {attack.upper:.3f}]",
+        figure=f"AUC {attack.auc:.3f} {interval(attack.lower, attack.upper, 3)}",
         limit=limit,
         baseline=baseline,
         records=attack.n_members + attack.n_nonmembers,

@@ -8,7 +8,7 @@ from anoncore.risk.bounds import PASSES_WITHIN
 from tasks.policy.assessment import Assessment
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import limit_phrase
-from tasks.policy.rounding import as_measured
+from tasks.policy.rounding import as_measured, rounded_down, rounded_up
 
 MEANINGS = {
     "distance": "how close the nearest released record comes to a person, compared with a sample without that person",
@@ -23,7 +23,7 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
     for measure in assessment.risk.comparison.measures:
         # What decides: a failure is proved from below, everything else from above; a share is 1 at most.
         proved = measure.verdict == "fail"
-        bound = f"≥ {measure.lower:.3f}" if proved else f"≤ {min(measure.upper, 1.0):.3f}"
+        bound = f"≥ {rounded_down(measure.lower, 3)}" if proved else f"≤ {rounded_up(min(measure.upper, 1.0), 3)}"
         results.append(
             GateResult(
                 name=f"prediction {measure.name}",

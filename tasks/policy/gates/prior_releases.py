@@ -12,6 +12,7 @@ from tasks.policy.gate import BoundedFigure, Gate, GateResult, Metrics, fields_o
 from tasks.policy.limits import MembershipLimit
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounded_attacks import attacks_in_steps
+from tasks.policy.rounding import interval
 
 NAME = "earlier releases"
 AIM = Aim.MEMBERSHIP
@@ -48,7 +49,7 @@ def _of_several(prior: PriorReleases, policy: MembershipLimit) -> GateResult:
     return replace(
         result,
         verdict="inconclusive" if partly else bounds.verdict,
-        figure=f"AUC {worst.auc:.3f} [{worst.lower:.3f}, {worst.upper:.3f}] with {prior.compared} of {prior.releases}",
+        figure=f"AUC {worst.auc:.3f} {interval(worst.lower, worst.upper, 3)} with {prior.compared} of {prior.releases}",
         records=worst.n_members + worst.n_nonmembers,
         bounds=None if partly else bounds,
     )

@@ -11,6 +11,7 @@ from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounded_attacks import attacks_in_steps
+from tasks.policy.rounding import interval
 
 NAME = "value pairs"
 PLACE = Place(Criterion.SINGLING_OUT, Knowledge.HALF)
@@ -25,7 +26,7 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
         GateResult(
             name=NAME,
             verdict=worst.verdict,
-            figure=f"{' and '.join(worst.pair)}: {worst.excess:+.2f} [{worst.lower:+.2f}, {worst.upper:+.2f}]",
+            figure=f"{' and '.join(worst.pair)}: {worst.excess:+.2f} {interval(worst.lower, worst.upper, 2, '+')}",
             limit=f"fail: shown > 0.5; pass: not shown > {worst.margin:g}",
             baseline=f"{worst.reference / worst.n:.2f}, the reference",
             records=worst.n,

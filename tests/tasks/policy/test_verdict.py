@@ -286,7 +286,7 @@ def test_a_figure_that_its_rounding_brings_to_the_other_side_of_the_limit_says_s
     assert (shown.verdict == "pass") == (is_within != bool(decided))
 
 
-def test_the_risk_in_words_names_what_failed_and_counts_what_is_open() -> None:
+def test_the_risk_in_words_names_what_failed_and_what_is_open() -> None:
     passed = decide(GOOD, POLICY)
     nearest = passed.risk_in_words
     assert nearest.startswith(f"{passed.nearest_limit.name}: at most ")
@@ -295,5 +295,5 @@ def test_the_risk_in_words_names_what_failed_and_counts_what_is_open() -> None:
     worse = {risk[0]: "fail", risk[1]: "fail", risk[2]: "inconclusive", risk[3]: "not tested"}
     gates = tuple(replace(one, verdict=worse.get(one.name, one.verdict)) for one in passed.gates)
     words = replace(passed, gates=gates).risk_in_words
-    assert words == f"failed: {risk[0]}, {risk[1]}; 2 open; {nearest}"
+    assert words == f"failed: {risk[0]}, {risk[1]}; open: {risk[2]}, {risk[3]}; nearest its limit: {nearest}"
     assert replace(passed, gates=()).risk_in_words == ""

@@ -1,0 +1,36 @@
+"""Bounds hold as they are written."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.policy.rounding import interval, one_sided, rounded_down, rounded_up
+
+
+@given(st.floats(-10, 10), st.integers(1, 4))
+def test_a_bound_that_is_written_is_a_bound_and_off_by_less_than_its_last_digit(value: float, decimals: int) -> None:
+    low, high = (float(write(value, decimals)) for write in (rounded_down, rounded_up))
+    unit = 10.0**-decimals
+    assert low - 1e-8 <= value <= high + 1e-8
+    assert max(value - low, high - value) < unit * (1 + 1e-6)
+
+
+@given(st.integers(-2000, 2000))
+def test_what_has_the_digits_stays(thousandths: int) -> None:
+    assert rounded_down(thousandths / 1000, 3) == rounded_up(thousandths / 1000, 3) == f"{thousandths / 1000 + 0.0:.3f}"
+
+
+def test_texts() -> None:
+    assert interval(0.51651, 0.60036, 3) == "[0.516, 0.601]"
+    assert interval(-0.004, 0.0, 2, "+") == "[-0.01, +0.00]"
+    assert rounded_up(-0.004, 2, "+") == "+0.00"
+    assert one_sided(-0.018, 0.271, 2, "+") == "shown > -0.02; of all ≤ +0.28"
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_stays_so(value: float) -> None:
+    assert rounded_up(value, 3) == rounded_down(value, 3) == f"{value:.3f}"
