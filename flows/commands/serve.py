@@ -14,6 +14,7 @@ from flows.commands.shown import print_json
 from flows.servers.environment import LOOPBACK, NAMES, PARTS
 from flows.servers.layout import mlflow_auth, pages, prefect_auth, read_layout
 from tasks.common.errors import Refused, sanitise_errors, visible, visible_lines
+from tasks.common.formatting import to_minute
 from tasks.common.home import Home
 from tasks.common.values import to_json
 
@@ -163,12 +164,13 @@ def _print_status(home: Home, *, as_json: bool) -> None:
         return
     for part, problem in found.parts.items():
         _line(part, problem or "answers")
-    for name, schedule in found.schedules.items():
-        _line("Plan", f"{name}: {schedule}; last release {found.last_releases.get(name, 'never')}")
+    for name in dict.fromkeys((*found.schedules, *found.last_releases)):
+        schedule = found.schedules.get(name, "not scheduled now")
+        _line("Plan", f"{name}: {schedule}; last release {to_minute(found.last_releases.get(name, '')) or 'none'}")
     for file, problem in found.refused.items():
         plain.print(f"{'Refused':8} {visible(file)}: {visible_lines(problem)}")
     for run in found.under_way:
-        _line("Runs", f"{run.name}: process {run.pid} on {run.host}, attempt {run.attempts + 1}")
+        _line("Runs", f"{run.name}: process {run.pid} on {run.host}, attempt {run.attempt}")
     for one in found.waiting:
         _line("Waits", f"{one.release} since {one.since}" + (f", until {one.until}" if one.until else ""))
     _line("Disk", f"{found.disk_free / 1e9:.1f} GB free")

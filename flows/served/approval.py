@@ -19,7 +19,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.input import RunInput, create_flow_run_input, delete_flow_run_input, keyset_from_paused_state
 from prefect.input.run_input import Keyset
 from prefect.states import Cancelled, Completed, Failed, Suspended
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from flows.orchestration.prefect import PrefectRunner
 from flows.release import hand_over
@@ -135,7 +135,7 @@ def ask(home: Home, entry: PendingDecision) -> State[Any]:
         form.offer(key)
         try:
             answer = suspend_flow_run(wait_for_input=form, timeout=max(left, 0) + GRACE, key=key)
-        except ObjectNotFound:
+        except (ObjectNotFound, ValidationError, TypeError):
             refusal = "no answer came with the form; please decide again"
         else:
             refusal = _carry_out(home, entry, answer)

@@ -18,6 +18,7 @@ import psutil
 
 from flows.orchestration import compat
 from flows.orchestration.application import PrefectApplication
+from flows.served.settings import RUNS
 from flows.servers.environment import HEALTH, imports
 from flows.servers.http import Parent, inherited, run_app
 from flows.servers.layout import USER
@@ -84,7 +85,7 @@ def _mlflow_app() -> ASGIApp:
 
 def _serve(part: str, sock: socket.socket, parent: Parent) -> int:
     hosts = [name for name in os.environ.get("ANONFLOW_HOSTS", "").split(",") if name]
-    password = os.environ.pop("ANONFLOW_PASSWORD", None)
+    password, runs = os.environ.pop("ANONFLOW_PASSWORD", None), os.environ.pop(RUNS, "")
     parent.finish_first()
     app = _prefect_app() if part == "prefect" else _mlflow_app()
     from flows.servers.middleware import HostAndBasicAuth, guard
@@ -92,7 +93,7 @@ def _serve(part: str, sock: socket.socket, parent: Parent) -> int:
 
     page = Page(app, part, login=part == "prefect")
     login = None if password is None else f"{USER}:{password}"
-    return run_app(guard(page, HostAndBasicAuth(hosts, HEALTH[part], login)), sock, parent)
+    return run_app(guard(page, HostAndBasicAuth(hosts, HEALTH[part], login, runs)), sock, parent)
 
 
 def _worker_app() -> ASGIApp:

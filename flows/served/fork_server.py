@@ -33,6 +33,8 @@ START_TIMEOUT = 60.0
 # Seconds in which a request must be complete.
 REQUEST_TIMEOUT = 5.0
 NUMBER = struct.Struct("!i")
+# What the kernel says of the other side: process, user, group.
+CREDENTIALS = struct.Struct("3i")
 NONCE_BYTES = DIGEST_BYTES = 32
 STANDARD_STREAMS = (0, 1, 2)
 FORWARDED_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -216,6 +218,10 @@ class _Server:
 def _receive_request(listener: socket.socket) -> Request | None:
     """Return the next request; None if it is not complete, without the key, or was given up."""
     connection, _ = listener.accept()
+    # The address is there for every user to see; known without waiting, others cannot keep the server waiting.
+    if _user(connection) != os.getuid():
+        connection.close()
+        return None
     key, streams = os.environ.get(ADDRESS, "").partition(":")[2], list[int]()
     deadline, asked = time.monotonic() + REQUEST_TIMEOUT, secrets.token_bytes(NONCE_BYTES)
     try:
@@ -235,6 +241,12 @@ def _receive_request(listener: socket.socket) -> Request | None:
     connection.close()
     _close(streams)
     return None
+
+
+def _user(connection: socket.socket) -> int:
+    """Return the number of the user on the other side."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    return int(CREDENTIALS.unpack(credentials)[1])
 
 
 def _has_ended(connection: socket.socket) -> bool:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from flows.served.mail import MailServer
 from flows.served.state import Records
 from flows.servers.layout import PREFECT_PAGE
-from tasks.common.errors import Refused
+from tasks.common.errors import Refused, cut, visible
 from tasks.common.home import Home, make_private
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ BLOCK = "anonflow"
 PACE, LONGEST_PAUSE = 2.0, 300.0
 # Seconds after which it is forgotten that a notice was delivered.
 REMEMBERED = 400 * 86_400.0
+# Characters of a fact in a notice; people type reasons.
+LONGEST_FACT = 1000
 CORRECT = "correct the plan or the data as the run's page says, and run the plan again"
 RUN_AGAIN = "see the run's page; when the cause is mended, run the plan again"
 WHY = "the run's page says why"
@@ -67,7 +69,7 @@ class Notice:
     @property
     def title(self) -> str:
         """The subject line."""
-        about = self.release or self.plan
+        about = cut(visible(self.release or self.plan))
         return f"anonflow: {self.subject}" + (f": {about}" if about else "")
 
     @property
@@ -83,7 +85,9 @@ class Notice:
             "When": self.when,
             "Event": self.key,
         }
-        return "\n".join(f"{name}: {value}" if name else value for name, value in lines.items() if value)
+        # Each on one line: what people typed must not look like a fact of ours.
+        facts = {name: cut(visible(value.replace("\n", " | ")), LONGEST_FACT) for name, value in lines.items() if value}
+        return "\n".join(f"{name}: {value}" if name else value for name, value in facts.items())
 
 
 Send = Callable[[Notice], Awaitable[None]]

@@ -42,7 +42,7 @@ from flows.served.report import Report
 from flows.served.settings import POOL, runs_at_once
 from flows.served.watch import RECENT, Watch
 from flows.served.worker import Worker
-from tasks.common.errors import Refused
+from tasks.common.errors import Refused, visible
 from tasks.common.home import Home
 from tasks.decision import outcomes
 
@@ -309,7 +309,7 @@ class Reconciler:
 
     async def _schedule(self, run: FlowRun, why: str) -> None:
         await self.client.set_flow_run_state(run.id, Scheduled(name=why), force=True)
-        log.info("%s: %s", run.name, why)
+        log.info("%s: %s", visible(run.name), why)
 
     async def _run(self, run: str) -> FlowRun | None:
         try:

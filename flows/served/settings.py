@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection, Mapping
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -9,7 +10,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import psutil
 
 from flows.served import logs
-from flows.servers.environment import PARTS, common
+from flows.servers.environment import PARTS, RUN_HEADER, common
 from flows.servers.layout import Layout, mlflow_auth, prefect_auth, secret
 from tasks.common.errors import Refused
 from tasks.common.home import Home
@@ -51,6 +52,8 @@ _PREFECT_SERVER = {
     "PREFECT_SERVER_DEPLOYMENT_CONCURRENCY_SLOT_WAIT_SECONDS": "5",
 }
 
+# What shows that a run is one of ours, where Prefect's server has another home; the operator may set it.
+RUNS = "ANONFLOW_RUNS_SECRET"
 # How many runs may be under way at once; the operator may set it.
 AT_ONCE = "ANONFLOW_RUNS_AT_ONCE"
 # Memory that a run of a hundred thousand records needs, in bytes.
@@ -96,7 +99,12 @@ def variables(
     for server, names in ELSEWHERE.items():
         if server not in own:
             settings |= {name: os.environ[name] for name in names if os.environ.get(name)}
+    if part == "worker":
+        ours = os.environ.get(RUNS) or secret(home, "runs")
+        settings["PREFECT_CLIENT_CUSTOM_HEADERS"] = json.dumps({RUN_HEADER: ours})
     if part == "prefect":
+        # A worker that is started apart may have another home.
+        settings[RUNS] = os.environ.get(RUNS) or (secret(home, "runs") if "worker" in own else "")
         database = databases["prefect"].replace("postgresql://", "postgresql+asyncpg://")
         settings |= _PREFECT_SERVER | {
             "PREFECT_SERVER_API_AUTH_STRING": prefect_auth(home),

@@ -27,13 +27,13 @@ from tasks.record.series import series_of
 
 @dataclass(frozen=True)
 class UnderWay:
-    """A run that a process carries out: which process on which machine, after how many others."""
+    """A run that a process carries out: which process on which machine, in which attempt."""
 
     plan: str
     name: str
     pid: int
     host: str
-    attempts: int
+    attempt: int
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Status:
     refused : why a file of the folder is no plan, by file
     under_way, waiting : runs that are carried out, and candidates that await a decision
     events : how often each event stands in the ledger
-    last_releases : when the last release of each plan was published
+    last_releases : when the last release of each plan was published that was not withdrawn
     disk_free : bytes
     undelivered : how many notices have not reached people yet
     reached : when the worker last reached Prefect, seconds since 1970; 0 where it does not answer
@@ -87,7 +87,7 @@ def status(home: Home, *, parts: bool = True) -> Status:
         parts=_parts(home) if parts else {},
         schedules=report.schedules,
         refused=report.problems,
-        under_way=tuple(UnderWay(one.plan, one.name, one.pid, one.host, one.attempts) for one in active),
+        under_way=tuple(UnderWay(one.plan, one.name, one.pid, one.host, one.attempts + 1) for one in active),
         waiting=tuple(
             Waiting(one.plan, release, since.get(release, ""), until.get(release, ""))
             for one in series
@@ -127,7 +127,9 @@ def _lines(found: Status, report: Report) -> Iterator[str]:
     yield from _metric("waiting_seconds", "gauge", "How long each candidate has awaited a decision.")
     for one in found.waiting:
         yield _sample("waiting_seconds", now - _seconds(one.since), plan=one.plan, release=one.release)
-    yield from _metric("last_release_age_seconds", "gauge", "Age of the last release of each plan.")
+    yield from _metric(
+        "last_release_age_seconds", "gauge", "Age of the last release of each plan that was not withdrawn."
+    )
     for plan, when in found.last_releases.items():
         yield _sample("last_release_age_seconds", now - _seconds(when), plan=plan)
     gauges = {

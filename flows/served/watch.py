@@ -84,7 +84,7 @@ class Watch:
     def _refused_plans(self, folder: Folder) -> None:
         for file, problem in folder.problems.items():
             key = f"plan-{digest_of([file, problem])[:16]}"
-            action = "correct the file; it is read again within half a minute. Until then its schedule runs as it was"
+            action = "correct the file; it is read again within half a minute. A plan read before runs as it was"
             notices.enqueue(self.home, Notice(key, "a plan is refused", file, text=problem, action=action))
 
     def _disk(self) -> None:

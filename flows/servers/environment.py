@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+# With this header a run shows Prefect's server that it is one of ours.
+RUN_HEADER = "x-anonflow-run"
 LOOPBACK = "127.0.0.1"
 FONTS = Path(sys.prefix) / "share" / "anonflow" / "matplotlib"
 PARTS = ("postgres", "prefect", "mlflow", "worker")

@@ -124,7 +124,7 @@ def sentence(text: str) -> str:
 def markdown_cell(value: Any) -> str:
     """Return text that stays text inside a Markdown table: no markup, no link, no line break."""
     text = "".join(" " if unicodedata.category(c)[0] == "C" else c for c in str(value))
-    return re.sub(r"([\\`*_\[\]<>#|~&$@])", r"\\\1", text).replace("://", r":\//")
+    return re.sub(r"([\\`*_\[\]<>#|~&$@]|(?i:(?<=www))\.)", r"\\\1", text).replace("://", r":\//")
 
 
 def markdown_table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:

@@ -27,7 +27,7 @@ from tasks.record.approval_rule import (
     signature_objection,
 )
 from tasks.record.decision import Decision
-from tasks.record.entry import ReleaseFacts, SignedDecision
+from tasks.record.entry import NOBODY, ReleaseFacts, SignedDecision
 
 
 def decide(home: Home, decision: Decision) -> Outcome:
@@ -54,6 +54,8 @@ def decide(home: Home, decision: Decision) -> Outcome:
     )
     if not decision.by or not decision.reason:
         raise Refused("state who decides and why")
+    if decision.by.casefold() == NOBODY:
+        raise Refused(f"nobody is called {NOBODY!r}; state your name")
     with home.lock("decide"):
         ledger.trusted(home)
         # Files that a crash left in place without their entry are published: a candidate may be overtaken by them.

@@ -25,6 +25,8 @@ DECADE = (1.0, 2.0, 5.0, 10.0)
 DIGITS = 3
 # Parts of a step by which a whole number of steps may miss it as a binary fraction.
 TINY = 1e-9
+# Decimals of a whole number of steps, which a product of binary fractions misses: 0.6, not 0.6000000000000001.
+LAST = 10
 # Fields that hold settings of a measure, or what follows from numbers of records alone; they are no figures.
 SETTINGS = ("guess", "margin", "confidence", "tolerance", "sampling_error", "baseline")
 
@@ -51,12 +53,12 @@ def in_steps(value: T, step: float, without: tuple[str, ...]) -> T:
 
 
 def _down(value: float, step: float) -> float:
-    return math.floor(value / step + TINY) * step if math.isfinite(value) else value
+    return round(math.floor(value / step + TINY) * step, LAST) if math.isfinite(value) else value
 
 
 def _up(value: float, step: float) -> float:
     # No negative zero, which would be written with its sign.
-    return math.ceil(value / step - TINY) * step + 0.0 if math.isfinite(value) else value
+    return round(math.ceil(value / step - TINY) * step, LAST) + 0.0 if math.isfinite(value) else value
 
 
 def rounded_down(value: float, decimals: int, sign: str = "") -> str:

@@ -38,8 +38,8 @@ class Verdict:
 
     @property
     def risk_in_words(self) -> str:
-        """The questions about risk that failed and that are open, and the one nearest its limit."""
-        named = {"failed": ("fail",), "open": ("inconclusive", "not tested")}
+        """The questions about risk that failed, are open or were waived, and the one nearest its limit."""
+        named = {"failed": ("fail",), "open": ("inconclusive", "not tested"), "waived": ("waived",)}
         risk = {
             words: ", ".join(one.name for one in self.gates if one.topic == "Risk" and one.verdict in verdicts)
             for words, verdicts in named.items()

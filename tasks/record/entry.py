@@ -25,6 +25,10 @@ OwnEvent = Literal["key-rotated", "mirror-rebuilt", "pruned"]
 Event = Literal[Asked, Placed, DeliveryEvent, ApproverEvent, ExchangeEvent, LossEvent, OwnEvent]
 
 
+# Who decided where no person did; no person may be called so.
+NOBODY = "the policy alone"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """What every entry holds apart from its place in the ledger: counts, digests, names and reasons, never data.
@@ -143,7 +147,7 @@ class ReleaseFacts(Facts):
     def decided_by(self) -> str:
         """Who approved the release or decided otherwise; the policy where no person did."""
         people = self.approvals or filter(None, [self.decided])
-        return ", ".join(one.approver for one in people) or "the policy alone"
+        return ", ".join(one.approver for one in people) or NOBODY
 
     def is_about(self, data: str, records: str) -> bool:
         """Return whether the source was the same file, or held the same records."""

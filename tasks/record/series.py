@@ -15,7 +15,7 @@ class PlanSeries:
 
     Parameters
     ----------
-    last : when the last one was published; empty without any
+    last : when the last one that stands was published; empty without any
     """
 
     plan: str
@@ -36,6 +36,6 @@ def series_of(entries: Sequence[LedgerEntry[Facts]]) -> list[PlanSeries]:
         withdrawn = tuple(release for release, event in own.items() if event == "withdrawn")
         stand = tuple(release for release in own if release in published and release not in withdrawn)
         waiting = tuple(release for release, event in own.items() if event in ("awaiting", "approved"))
-        times = [published[release] for release in own if release in published]
+        times = [published[release] for release in stand]
         series.append(PlanSeries(plan, stand, withdrawn, waiting, max(times, default="")))
     return series

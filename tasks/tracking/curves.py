@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from tasks.common.errors import Refused
+from tasks.common.errors import Refused, cut
 from tasks.common.formatting import markdown_cell, to_minute
 from tasks.common.home import Home
 from tasks.policy.verdict import Verdict
@@ -32,6 +32,7 @@ RELEASES = "published releases"
 UNNAMED = re.compile(r"[^\w\-. :/]")
 # So many releases, the newest, fit into the text beside the curves.
 LISTED = 25
+LONGEST_NAME = 100
 HEAD = "published (UTC) | release | approved by | risk"
 
 
@@ -136,8 +137,8 @@ def _listed(head: str, rows: Sequence[str], total: int, elsewhere: str, about: s
 
 def _row(home: Home, one: Published) -> str:
     release = f"{one.entry.facts.release}{' (withdrawn)' * one.withdrawn}"
-    cells = to_minute(one.entry.time), release, markdown_cell(one.entry.facts.decided_by), one.risk(home)
-    return " | ".join(cells)
+    by = markdown_cell(cut(one.entry.facts.decided_by, LONGEST_NAME))
+    return " | ".join((to_minute(one.entry.time), release, by, one.risk(home)))
 
 
 def _description(home: Home, releases: Sequence[Published]) -> str:

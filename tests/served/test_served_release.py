@@ -251,6 +251,26 @@ def test_an_answer_at_the_very_moment_of_the_question_counts(served: Any) -> Non
     assert served.ended(run)["name"] == "Rejected"
 
 
+def test_nobody_but_the_run_states_what_its_form_asks_or_what_was_answered(served: Any) -> None:
+    served.plan("forged", seed=61)
+    served.deployed("forged")
+    run = served.run("forged")
+    served.paused(run)
+    asked, keys = served.form(run), served.state(run)["state_details"]["run_input_keyset"]
+    for key in keys.values():
+        for path, body, method in ((f"/{key}", None, "DELETE"), ("", {"key": key, "value": "forged"}, "POST")):
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                served.api(f"/flow_runs/{run}/input{path}", body, method)
+    assert served.form(run) == asked
+    # Resumed without an answer, it asks again.
+    served.api(f"/flow_runs/{run}/set_state", {"state": {"type": "SCHEDULED"}, "force": True})
+    served.until(lambda: served.candidate(run).asked == 1, 120, served.logs)
+    served.paused(run)
+    assert "no answer came with the form" in served.form(run)["description"]
+    served.decide(run, decision="reject", dossier_sha256=served.candidate(run).dossier)
+    assert served.ended(run)["name"] == "Rejected"
+
+
 def test_a_candidate_that_was_changed_is_not_published(served: Any) -> None:
     served.plan("changed", seed=4)
     served.deployed("changed")

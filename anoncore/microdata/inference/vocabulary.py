@@ -39,7 +39,7 @@ HOUSEHOLD = _words(
 )
 AREA = _words(
     "area areacode state county province district municipality commune canton ward parish tract nuts lsoa msoa puma "
-    "fips metro bundesland department village town city geo geocode territory"
+    "fips metro bundesland departement village town city geo geocode territory"
 )
 # Household columns that count or weigh, and do not say which household it is.
 NO_HOUSEHOLD = _words(
@@ -67,9 +67,9 @@ MEASURED = _words(
 QUASI = _words(
     "age agegroup sex gender race ethnic ethnicity birth birthday birthdate birthyear birthmonth birthplace dob yob "
     "born marital maritalstatus marstat married education educ school schooling degree qualification occupation occ "
-    "job profession industry sector nationality citizenship citizen country region zip zipcode postcode postal plz "
-    "maried maritl husband wife spouse male female black white nonwhite nwhite hispanic hispan asian afam minority "
-    "language migrant migration children kids height ht weight wt date year month day died death deathyear"
+    "job profession department industry sector nationality citizenship citizen country region zip zipcode postcode "
+    "postal plz maried maritl husband wife spouse male female black white nonwhite nwhite hispanic hispan asian afam "
+    "minority language migrant migration children kids height ht weight wt date year month day died death deathyear"
 )
 SENSITIVE = _words(
     "income salary wage wages earnings wealth debt benefit benefits disease diagnosis icd hiv aids cancer diabetes "

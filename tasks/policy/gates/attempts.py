@@ -21,7 +21,7 @@ def evaluate(assessment: Assessment, policy: Section) -> tuple[GateResult, ...]:
             name=NAME,
             verdict="inconclusive",
             figure=count(series.rejected),
-            limit="none",
+            limit="0",
             baseline="0, a first attempt",
             records=assessment.records.original,
             meaning="earlier attempts with this masking on nearly the same units that were rejected, or not decided "

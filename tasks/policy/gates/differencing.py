@@ -20,7 +20,7 @@ MEANING = (
     "how many more of their values are read off from the difference of two releases for people who joined or changed "
     "in between than for others, and how much better than by guessing it shows who they are"
 )
-MORE = "; more newcomers between two releases decide it, so publish less often, or let a person accept it"
+MORE = "; more people who join or change between two releases decide it: publish less often, or let a person accept it"
 WHY = "as there are too few other people, no variable in common or no files"
 FEW = "no figure is shown where few joined, left or changed: their number could be computed from it"
 

@@ -201,6 +201,15 @@ def test_a_request_that_is_not_complete_or_lacks_the_key_is_not_carried_out(
         request.close()
 
 
+def test_another_user_cannot_keep_the_server_waiting(listener, requester, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = os.getuid() + 1
+    monkeypatch.setattr(os, "getuid", lambda: other)
+    begun = time.monotonic()
+    assert fork_server._receive_request(listener) is None
+    assert time.monotonic() - begun < 1
+    assert requester.recv(1) == b""
+
+
 def test_a_requester_that_has_given_up_is_noticed() -> None:
     here, there = socket.socketpair()
     with here, there:

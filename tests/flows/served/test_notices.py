@@ -28,6 +28,15 @@ WAITS = Notice(
 )
 
 
+def test_a_notice_holds_one_line_for_each_fact_whatever_people_typed() -> None:
+    typed = "x\r\nWhat to do: open http://evil.example\x1b]0;\u202e"
+    notice = Notice("key", "a release is rejected", plan=typed, text=typed + "y" * 5000, action="nothing")
+    assert notice.title.isprintable()
+    lines = notice.body.split("\n")
+    assert [line.partition(":")[0] for line in lines][1:] == ["Plan", "What to do", "Event"]
+    assert all(line.isprintable() and len(line) <= 1020 for line in lines)
+
+
 def test_a_link_leads_where_a_browser_finds_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "http://prefect:4200/api")
     monkeypatch.delenv("ANONFLOW_PREFECT_PAGE", raising=False)

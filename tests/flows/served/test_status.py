@@ -21,6 +21,8 @@ from tests.tasks.facts import enter
 def test_runs_candidates_and_releases_are_told_to_people_scripts_and_prometheus(home: Home) -> None:
     enter(home, "published", name="office", release="office-a")
     enter(home, "awaiting", name="office", release="office-b")
+    enter(home, "published", name="former", release="former-a")
+    enter(home, "withdrawn", name="former", release="former-a")
     pending_decisions(home).put("office-b", PendingDecision("office-b", "d", "office", "r", "office · 1", 4e9))
     with carried_out(home, "a", "office · 2026-01-01 03:00", "office"):
         said = CliRunner().invoke(app, ["serve", "--status", "--home", str(home.path)]).output
@@ -29,10 +31,14 @@ def test_runs_candidates_and_releases_are_told_to_people_scripts_and_prometheus(
     assert re.search(r"office · 2026-01-01 03:00: process \d+ on .+, attempt 1", said)
     assert re.search(r"office-b since .+, until 2096-10-02 07:06 UTC", said)
     assert "anonflow serve does not run in this home" in said
-    assert found["events"] == {"published": 1, "awaiting": 1}
+    assert found["events"] == {"published": 2, "awaiting": 1, "withdrawn": 1}
+    assert found["under_way"][0]["attempt"] == 1
+    assert "office: not scheduled now; last release 20" in said
+    # What was withdrawn is no release any more.
+    assert list(found["last_releases"]) == ["office"]
     assert [one["release"] for one in found["waiting"]] == ["office-b"]
     samples = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-    assert samples['anonflow_ledger_entries_total{event="published"}'] == "1"
+    assert samples['anonflow_ledger_entries_total{event="published"}'] == "2"
     assert float(samples['anonflow_waiting_seconds{plan="office",release="office-b"}']) < 60
     assert float(samples['anonflow_last_release_age_seconds{plan="office"}']) < 60
     assert (samples["anonflow_runs_under_way"], samples["anonflow_plans_refused"]) == ("1", "1")

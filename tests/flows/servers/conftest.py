@@ -22,7 +22,13 @@ class Answer:
 
 
 def _ask(
-    app: ASGIApp, path: str = "/", query: str = "", kind: str = "http", host: str = "127.0.0.1:4200", **headers: str
+    app: ASGIApp,
+    path: str = "/",
+    query: str = "",
+    kind: str = "http",
+    host: str = "127.0.0.1:4200",
+    method: str = "GET",
+    **headers: str,
 ) -> Answer:
     sent: list[MutableMapping[str, Any]] = []
 
@@ -33,7 +39,7 @@ def _ask(
         return {}
 
     given = [(name.replace("_", "-").encode(), value.encode()) for name, value in {"host": host, **headers}.items()]
-    scope = {"type": kind, "method": "GET", "path": path, "query_string": query.encode(), "headers": given}
+    scope = {"type": kind, "method": method, "path": path, "query_string": query.encode(), "headers": given}
     asyncio.run(app(scope, receive, send))
     shown = {name.decode(): value.decode() for name, value in sent[0].get("headers", [])}
     body = b"".join(message.get("body", b"") for message in sent)
