@@ -147,6 +147,7 @@ def _print_risk(home: Home, every: Sequence[LedgerEntry[Facts]], plan: str | Non
 
 def show(release: Release, home: Where = None, json_: Json = False, all_: EveryGate = False) -> None:
     """Show one release: verdict, the gates that decide, its place among releases, and where its files are."""
+    from tasks.decision.outcomes import WAITS
     from tasks.publication.withdraw import NOTICE
     from tasks.record import ledger
     from tasks.record.dossier import find_dossier
@@ -172,6 +173,9 @@ def show(release: Release, home: Where = None, json_: Json = False, all_: EveryG
     for what, path in (("Notice", notice), ("Files", files), ("Report", where.assessment(release) / "report.html")):
         if path.exists():
             line(what, path)
+    if last.event in WAITS:
+        line("Dossier", last.facts.dossier)
+        line("Next", f"read the report; then anonflow approve {release} or reject it, or decide by the form in Prefect")
     # What came of the last attempt at each place.
     for one in {(entry.facts.target.system, entry.facts.place): entry for entry in deliveries}.values():
         why = f": {one.facts.reason}" if one.facts.reason else ""

@@ -52,7 +52,7 @@ _PREFECT_SERVER = {
     "PREFECT_SERVER_DEPLOYMENT_CONCURRENCY_SLOT_WAIT_SECONDS": "5",
 }
 
-# What shows that a run is one of ours, where Prefect's server has another home; the operator may set it.
+# What shows Prefect's server that a run is one of ours.
 RUNS = "ANONFLOW_RUNS_SECRET"
 # How many runs may be under way at once; the operator may set it.
 AT_ONCE = "ANONFLOW_RUNS_AT_ONCE"
@@ -100,11 +100,9 @@ def variables(
         if server not in own:
             settings |= {name: os.environ[name] for name in names if os.environ.get(name)}
     if part == "worker":
-        ours = os.environ.get(RUNS) or secret(home, "runs")
-        settings["PREFECT_CLIENT_CUSTOM_HEADERS"] = json.dumps({RUN_HEADER: ours})
+        settings["PREFECT_CLIENT_CUSTOM_HEADERS"] = json.dumps({RUN_HEADER: secret(home, "runs")})
     if part == "prefect":
-        # A worker that is started apart may have another home.
-        settings[RUNS] = os.environ.get(RUNS) or (secret(home, "runs") if "worker" in own else "")
+        settings[RUNS] = secret(home, "runs")
         database = databases["prefect"].replace("postgresql://", "postgresql+asyncpg://")
         settings |= _PREFECT_SERVER | {
             "PREFECT_SERVER_API_AUTH_STRING": prefect_auth(home),

@@ -39,20 +39,12 @@ def test_passwords_go_to_the_servers_alone(home: Home) -> None:
     assert prefect_auth(home) == f"anonflow:{secret.read_text()}"
 
 
-def test_runs_show_prefect_that_they_are_ours_where_both_parts_know_how(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_show_prefect_that_they_are_ours(home: Home) -> None:
     layout, databases = Layout(str(home.path), "http://127.0.0.1:1", "http://127.0.0.1:2"), {"prefect": "postgresql://"}
-
-    def known(*own: str) -> tuple[str, str]:
-        prefect, worker = (settings.variables(part, home, layout, databases, own) for part in ("prefect", "worker"))
-        return prefect[settings.RUNS], json.loads(worker["PREFECT_CLIENT_CUSTOM_HEADERS"])[RUN_HEADER]
-
-    together, worker = known("prefect", "worker")
-    assert together == worker != prefect_auth(home)
-    assert known("prefect") == ("", worker)
-    monkeypatch.setenv(settings.RUNS, "stated for both")
-    assert known("prefect") == ("stated for both", "stated for both")
+    prefect, worker = (settings.variables(part, home, layout, databases) for part in ("prefect", "worker"))
+    shown = json.loads(worker["PREFECT_CLIENT_CUSTOM_HEADERS"])[RUN_HEADER]
+    assert shown == prefect[settings.RUNS] == (home.path / "secrets" / "runs").read_text()
+    assert shown not in prefect_auth(home)
 
 
 def test_servers_elsewhere_are_named_by_the_environment(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
