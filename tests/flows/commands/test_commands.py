@@ -217,3 +217,19 @@ def test_a_server_that_cannot_start_is_a_fault_that_names_its_log(tmp_path: Path
     assert "unexpected" not in done.stderr
     assert "its log is" in done.stderr.replace("\n", " ")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "list", "list --risk", "show r", "serve --status", "serve --healthy", "serve --secrets", "prune --keep 9",
+        "audit verify", "audit list", "audit mirror", "audit export --anchor", "people list", "backup FILE",
+        "approve r --by Ann --reason why", "deliver r",
+    ],
+)  # fmt: skip
+def test_a_command_that_reads_a_home_makes_none_in_a_mistyped_place(ask: Any, tmp_path: Path, words: str) -> None:
+    given = words.replace("FILE", str(tmp_path / "backup.tar")).split()
+    code, said = ask(*given, "--home", tmp_path / "typo")
+    assert code == 2
+    assert "there is no home in" in said
+    assert list(tmp_path.iterdir()) == []
