@@ -150,8 +150,9 @@ def _description(home: Home, releases: Sequence[Published]) -> str:
         "in the curves alone",
         "The chart view of this experiment shows what was measured over the releases, and the policy’s limit as "
         "a line; a group’s name says whether a figure may be at most, or must be at least its limit. Figures here are "
-        "as published: rounded, upper bounds upwards. The runs of the releases have them as measured. `anonflow audit "
-        "verify` compares the curves with the signed ledger.",
+        "as published: rounded, upper bounds upwards. The runs of the releases have what each attack measured, of two "
+        "halves their mean, while a gate joins the bounds of both. `anonflow audit verify` compares the curves with "
+        "the signed ledger.",
     )
 
 
