@@ -198,8 +198,8 @@ def resume(by: By, reason: Reason, home: Where = None) -> None:
 @app.command()
 def mirror(home: Where = None) -> None:
     """Set the status tags in MLflow to what the ledger says, for example after MLflow was unreachable."""
-    require_mlflow(Home.existing(home).path)
-    where = tracking_ready(home)
+    require_mlflow(where := Home.existing(home))
+    where = tracking_ready(where.path)
     from tasks.audit import verification as audit
 
     out.print(f"{sanitise_errors(audit.mirror)(where)} run(s) in MLflow agree with the ledger.")
@@ -211,7 +211,8 @@ def move_ledger(
     home: Where = None,
 ) -> None:
     """Move the ledger into PostgreSQL, for workers on several machines; its files stay under other names."""
-    where = Home.existing(home)
+    # Also of a home that is new: the first machine of a cluster moves its ledger before anything runs.
+    where = Home.locate(home)
     from tasks.record import ledger
     from tasks.record.ledger_store import move
 
@@ -224,8 +225,8 @@ def move_ledger(
 def rebuild_mirror(by: By, reason: Reason, home: Where = None) -> None:
     """Make runs again that MLflow has lost, from dossiers and ledger; they are marked, and the ledger records it."""
     require_name_and_reason(by, reason)
-    require_mlflow(Home.existing(home).path)
-    where = tracking_ready(home)
+    require_mlflow(where := Home.existing(home))
+    where = tracking_ready(where.path)
     from tasks.audit.rebuild import rebuild
 
     entry = sanitise_errors(rebuild)(where, by=by.strip(), reason=reason.strip())

@@ -87,7 +87,7 @@ def sign(
         raise Refused("--decision takes approve, reject or withdraw")
     require_name_and_reason(by, reason)
     stated = Decision(act=ACTS[decision], release=release, by=by, reason=reason, dossier=_digest(dossier))
-    plain.print(_signed(None if dossier else Home.locate(home), stated, key).signature)
+    plain.print(_signed(None if dossier else Home.existing(home), stated, key).signature)
 
 
 def _signed(home: Home | None, decision: Decision, key: Path) -> Decision:

@@ -115,7 +115,7 @@ def login(
     """Give a person a login of anonflow studio; the password is printed once, and kept nowhere."""
     from tasks.record import logins
 
-    where = Home.existing(home)
+    where = (Home.existing if remove else Home.locate)(home)
     if remove:
         logins.remove_login(where, name)
         out.print(f"{safe(name)} has no login any more", soft_wrap=True)

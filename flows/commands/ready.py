@@ -57,16 +57,16 @@ def tracking_ready(given: Path | None) -> Home:
 
 def recording_ready(given: Path | None) -> Home:
     """Return the home, as `home_ready` does, for a command that logs runs; refused where they would be lost."""
-    require_mlflow(given)
+    require_mlflow(Home.locate(given))
     return home_ready(given)
 
 
-def require_mlflow(given: Path | None) -> None:
+def require_mlflow(home: Home) -> None:
     """Refuse what writes runs while `anonflow serve` does not run, whose MLflow has the others of this home.
 
     Runs in a store of their own would be missing in that one, and an audit would say that they were deleted.
     """
-    if is_stopped(Home.locate(given)):
+    if is_stopped(home):
         raise Refused(
             "this home's MLflow belongs to anonflow serve, which is not running: start it, or try again once it has "
             "started"

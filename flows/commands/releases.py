@@ -175,7 +175,8 @@ def show(release: Release, home: Where = None, json_: Json = False, all_: EveryG
             line(what, path)
     if last.event in WAITS:
         line("Dossier", last.facts.dossier)
-        line("Next", f"read the report; then anonflow approve {release} or reject it, or decide by the form in Prefect")
+        form = ", or decide by the form in Prefect" if read_layout(where) is not None else ""
+        line("Next", f"read the report; then anonflow approve {release}, or anonflow reject it{form}")
     # What came of the last attempt at each place.
     for one in {(entry.facts.target.system, entry.facts.place): entry for entry in deliveries}.values():
         why = f": {one.facts.reason}" if one.facts.reason else ""
@@ -224,10 +225,11 @@ def ui(
     browser: Annotated[bool, typer.Option(help="Open the pages in a browser.")] = True,
 ) -> None:
     """Show the history of runs in the pages of Prefect and MLflow, until Ctrl-C."""
-    if (layout := read_layout(Home.locate(home))) is not None:
+    where = Home.existing(home)
+    if (layout := read_layout(where)) is not None:
         where_they_are = " and ".join(pages(layout))
         raise Refused(f"this home is served: while anonflow serve runs, its pages are on {where_they_are}")
-    where = home_ready(home)
+    where = home_ready(where.path)
     from flows.embedded.ui import serve_uis
 
     serve_uis(where.path, prefect_port=prefect_port, mlflow_port=mlflow_port, open_browser=browser)

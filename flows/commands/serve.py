@@ -166,7 +166,7 @@ def _print_status(home: Home, *, as_json: bool) -> None:
         _line(part, problem or "answers")
     for name in dict.fromkeys((*found.schedules, *found.last_releases)):
         schedule = found.schedules.get(name, "not scheduled now")
-        _line("Plan", f"{name}: {schedule}; last release {to_minute(found.last_releases.get(name, '')) or 'none'}")
+        _line("Plan", f"{name}: {schedule}; last release {_minute(found.last_releases.get(name, ''))}")
     for file, problem in found.refused.items():
         plain.print(f"{'Refused':8} {visible(file)}: {visible_lines(problem)}")
     for run in found.under_way:
@@ -178,6 +178,10 @@ def _print_status(home: Home, *, as_json: bool) -> None:
         _line("Notices", f"{found.undelivered} not delivered yet")
     if not found.parts:
         _line("Serve", "anonflow serve does not run in this home")
+
+
+def _minute(time: str) -> str:
+    return f"{to_minute(time)} UTC" if time else "none"
 
 
 def _print_health(home: Home, parts: tuple[str, ...]) -> None:

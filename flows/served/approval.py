@@ -10,13 +10,13 @@ import time
 from dataclasses import replace
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from uuid import UUID
 
 from prefect import get_run_logger, suspend_flow_run
 from prefect.client.schemas.objects import State
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
-from prefect.input import RunInput, create_flow_run_input, delete_flow_run_input, keyset_from_paused_state
+from prefect.input import RunInput, delete_flow_run_input, keyset_from_paused_state
 from prefect.input.run_input import Keyset
 from prefect.states import Cancelled, Completed, Failed, Suspended
 from pydantic import Field, ValidationError
@@ -37,7 +37,7 @@ from tasks.publication.deliver import pending, targets_of
 from tasks.record import ledger
 from tasks.record.approval_rule import WaitingCandidate
 from tasks.record.decision import Decision
-from tasks.record.entry import LedgerEntry, MirrorFacts, ReleaseFacts
+from tasks.record.entry import NOBODY, LedgerEntry, MirrorFacts, ReleaseFacts
 from tasks.record.mirrored import Mirrors
 
 DAY = 86_400
@@ -81,17 +81,25 @@ class Form(RunInput):
         run that nobody can answer.
         """
         keyset = keyset_from_paused_state(Suspended(pause_key=key))
-        for name, value in {keyset["schema"]: cls.model_json_schema(), keyset["description"]: cls._description}.items():
+        for name in (keyset["schema"], keyset["description"]):
             try:
                 delete_flow_run_input(name)
             except PrefectHTTPStatusError as error:
                 if error.response.status_code != HTTPStatus.NOT_FOUND:
                     raise
-            create_flow_run_input(name, value)
+        super().save(keyset)
 
     @classmethod
     def save(cls, keyset: Keyset, flow_run_id: UUID | None = None) -> None:
         """Store nothing when the run is suspended: `offer` has."""
+
+    @classmethod
+    def load(cls, keyset: Keyset, flow_run_id: UUID | None = None) -> Form:
+        """Return the answer; one that cannot be read is none."""
+        try:
+            return cast(Form, super().load(keyset, flow_run_id))
+        except ValidationError as error:
+            raise ObjectNotFound(error) from None
 
 
 def enter(home: Home, outcome: outcomes.Outcome, run: str, name: str, plan: str) -> PendingDecision | None:
@@ -135,8 +143,8 @@ def ask(home: Home, entry: PendingDecision) -> State[Any]:
         form.offer(key)
         try:
             answer = suspend_flow_run(wait_for_input=form, timeout=max(left, 0) + GRACE, key=key)
-        except (ObjectNotFound, ValidationError, TypeError):
-            refusal = "no answer came with the form; please decide again"
+        except ObjectNotFound:
+            refusal = "no answer that can be read came with the form; please decide again"
         else:
             refusal = _carry_out(home, entry, answer)
         entry = replace(entry, asked=entry.asked + 1, refused=refusal)
@@ -162,7 +170,7 @@ def decided(home: Home, entry: PendingDecision) -> State[Any] | None:
         return None
     event = "published" if last.event == "unchanged" else last.event
     decided = last.facts.decided
-    by = decided.approver if decided else "the policy"
+    by = decided.approver if decided else NOBODY
     why = f"{event} by {by}: {decided.reason if decided else last.facts.reason}"
     if event == "expired":
         why = f"{why_expired(last)}; run the plan again for a new candidate"

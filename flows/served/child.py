@@ -18,8 +18,7 @@ import psutil
 
 from flows.orchestration import compat
 from flows.orchestration.application import PrefectApplication
-from flows.served.settings import RUNS
-from flows.servers.environment import HEALTH, imports
+from flows.servers.environment import HEALTH, RUN_HEADER_VARIABLE, imports
 from flows.servers.http import Parent, inherited, run_app
 from flows.servers.layout import USER
 
@@ -85,15 +84,17 @@ def _mlflow_app() -> ASGIApp:
 
 def _serve(part: str, sock: socket.socket, parent: Parent) -> int:
     hosts = [name for name in os.environ.get("ANONFLOW_HOSTS", "").split(",") if name]
-    password, runs = os.environ.pop("ANONFLOW_PASSWORD", None), os.environ.pop(RUNS, "")
+    password, run_secret = os.environ.pop("ANONFLOW_PASSWORD", None), os.environ.pop(RUN_HEADER_VARIABLE, "")
     parent.finish_first()
-    app = _prefect_app() if part == "prefect" else _mlflow_app()
     from flows.servers.middleware import HostAndBasicAuth, guard
     from flows.servers.pages import Page
+    from flows.servers.run_inputs import RunInputs
+
+    app = RunInputs(_prefect_app(), run_secret) if part == "prefect" else _mlflow_app()
 
     page = Page(app, part, login=part == "prefect")
     login = None if password is None else f"{USER}:{password}"
-    return run_app(guard(page, HostAndBasicAuth(hosts, HEALTH[part], login, runs)), sock, parent)
+    return run_app(guard(page, HostAndBasicAuth(hosts, HEALTH[part], login)), sock, parent)
 
 
 def _worker_app() -> ASGIApp:

@@ -218,7 +218,7 @@ class _Server:
 def _receive_request(listener: socket.socket) -> Request | None:
     """Return the next request; None if it is not complete, without the key, or was given up."""
     connection, _ = listener.accept()
-    # The address is there for every user to see; known without waiting, others cannot keep the server waiting.
+    # Every user can see the address: without waiting for a message, connections of others are closed.
     if _user(connection) != os.getuid():
         connection.close()
         return None

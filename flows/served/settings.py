@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import psutil
 
 from flows.served import logs
-from flows.servers.environment import PARTS, RUN_HEADER, common
+from flows.servers.environment import PARTS, RUN_HEADER, RUN_HEADER_VARIABLE, common
 from flows.servers.layout import Layout, mlflow_auth, prefect_auth, secret
 from tasks.common.errors import Refused
 from tasks.common.home import Home
@@ -52,8 +52,6 @@ _PREFECT_SERVER = {
     "PREFECT_SERVER_DEPLOYMENT_CONCURRENCY_SLOT_WAIT_SECONDS": "5",
 }
 
-# What shows Prefect's server that a run is one of ours.
-RUNS = "ANONFLOW_RUNS_SECRET"
 # How many runs may be under way at once; the operator may set it.
 AT_ONCE = "ANONFLOW_RUNS_AT_ONCE"
 # Memory that a run of a hundred thousand records needs, in bytes.
@@ -84,7 +82,8 @@ def variables(
     Servers that are not among our ``own`` parts are those that the environment names.
 
     Claim: the addresses of the databases, which hold their password, go to the two servers alone; flows have
-    the servers' addresses only. No framework calls any server outside.
+    the servers' addresses only. What Prefect's server knows our runs by goes to it and to them. No framework
+    calls any server outside.
     """
     settings = common(home.path) | _SERVED | logs.settings(part)
     settings |= {
@@ -102,7 +101,7 @@ def variables(
     if part == "worker":
         settings["PREFECT_CLIENT_CUSTOM_HEADERS"] = json.dumps({RUN_HEADER: secret(home, "runs")})
     if part == "prefect":
-        settings[RUNS] = secret(home, "runs")
+        settings[RUN_HEADER_VARIABLE] = secret(home, "runs")
         database = databases["prefect"].replace("postgresql://", "postgresql+asyncpg://")
         settings |= _PREFECT_SERVER | {
             "PREFECT_SERVER_API_AUTH_STRING": prefect_auth(home),

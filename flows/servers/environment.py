@@ -15,6 +15,8 @@ from pathlib import Path
 
 # With this header a run shows Prefect's server that it is one of ours.
 RUN_HEADER = "x-anonflow-run"
+# What it is told to expect there.
+RUN_HEADER_VARIABLE = "ANONFLOW_RUN_HEADER"
 LOOPBACK = "127.0.0.1"
 FONTS = Path(sys.prefix) / "share" / "anonflow" / "matplotlib"
 PARTS = ("postgres", "prefect", "mlflow", "worker")

@@ -86,7 +86,7 @@ class Home:
         """
         home = cls._named(given)
         make_private(home.path)
-        if not home.format.exists() and not home.ledger.exists():
+        if not home._is_there:
             write_first(home.format, FORMAT.encode())
         held = home.format.read_bytes()[:100].decode("ascii", "replace").strip() if home.format.exists() else "none"
         if held != FORMAT:
@@ -98,7 +98,7 @@ class Home:
 
     @classmethod
     def existing(cls, given: str | Path | None = None) -> Home:
-        """Return the home of a command that reads what is there, or copies or removes it.
+        """Return a home that is there, for a command that makes none.
 
         Raises
         ------
@@ -106,12 +106,16 @@ class Home:
             When there is none, and nothing is written: an empty home in a mistyped place would pass every check.
         """
         home = cls._named(given)
-        if not home.format.exists() and not home.ledger.exists():
+        if not home._is_there:
             raise Refused(
                 f"there is no home in {visible(home.path)}: name its folder by --home or ANONFLOW_HOME; anonflow demo "
                 "and anonflow run make one"
             )
         return cls.locate(given)
+
+    @property
+    def _is_there(self) -> bool:
+        return self.format.exists() or self.ledger.exists()
 
     @classmethod
     def _named(cls, given: str | Path | None) -> Home:

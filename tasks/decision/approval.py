@@ -54,8 +54,8 @@ def decide(home: Home, decision: Decision) -> Outcome:
     )
     if not decision.by or not decision.reason:
         raise Refused("state who decides and why")
-    if decision.by.casefold() == NOBODY:
-        raise Refused(f"nobody is called {NOBODY!r}; state your name")
+    if approvers.same(decision.by, NOBODY):
+        raise Refused(f"{NOBODY!r} stands for decisions without a person; state your own name")
     with home.lock("decide"):
         ledger.trusted(home)
         # Files that a crash left in place without their entry are published: a candidate may be overtaken by them.

@@ -38,7 +38,7 @@ class Verdict:
 
     @property
     def risk_in_words(self) -> str:
-        """The questions about risk that failed, are open or were waived, and the one nearest its limit."""
+        """The gates on risk that failed, are open or were waived, and the one nearest its limit."""
         named = {"failed": ("fail",), "open": ("inconclusive", "not tested"), "waived": ("waived",)}
         risk = {
             words: ", ".join(one.name for one in self.gates if one.topic == "Risk" and one.verdict in verdicts)
@@ -49,7 +49,8 @@ class Verdict:
         if worst is not None and worst.bounds is not None:
             upper, limit = worst.bounds.upper, worst.bounds.passes_within
             within = ", within it before it was rounded" if worst.verdict == "pass" else ", not shown to be within it"
-            figure = f"at most {rounded_up(upper, 3)}, limit {limit:.3g}{within if upper > limit else ''}"
+            shown = rounded_up(upper, 3)
+            figure = f"at most {shown}, limit {limit:.3g}{within if float(shown) > limit else ''}"
             parts.append(f"{'nearest its limit: ' * bool(parts)}{worst.name}: {figure}")
         return "; ".join(parts)
 

@@ -57,7 +57,7 @@ class Published:
             return None
 
     def risk(self, home: Home) -> str:
-        """Return what is open of its risk, and which question is nearest its limit."""
+        """Return the gates on risk that failed, are open or were waived, and the one nearest its limit."""
         verdict = self.verdict(home)
         return verdict.risk_in_words if verdict else ""
 

@@ -148,6 +148,9 @@ def test_secrets_come_from_files_that_git_passes_over() -> None:
     assert "deploy/secrets/*" in lines
     named = {s if isinstance(s, str) else s["source"] for v in SERVICES.values() for s in v.get("secrets", [])}
     assert named == set(COMPOSE["secrets"])
+    # Prefect knows the worker's runs by what both have.
+    shared = {"source": "runs", "target": "/var/lib/anonflow/secrets/runs"}
+    assert [name for name, service in SERVICES.items() if shared in service.get("secrets", [])] == ["prefect", "worker"]
     told = (DEPLOY / "secrets/README.md").read_text()
     assert all(f"`{name}`" in told for name in named)
 

@@ -261,12 +261,15 @@ def test_nobody_but_the_run_states_what_its_form_asks_or_what_was_answered(serve
         for path, body, method in ((f"/{key}", None, "DELETE"), ("", {"key": key, "value": "forged"}, "POST")):
             with pytest.raises(urllib.error.HTTPError, match="403"):
                 served.api(f"/flow_runs/{run}/input{path}", body, method)
+    state = {**served.state(run), "state_details": {"run_input_keyset": keys | {"description": "../../x/input/y"}}}
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        served.api(f"/flow_runs/{run}/set_state", {"state": state, "force": True})
     assert served.form(run) == asked
     # Resumed without an answer, it asks again.
     served.api(f"/flow_runs/{run}/set_state", {"state": {"type": "SCHEDULED"}, "force": True})
     served.until(lambda: served.candidate(run).asked == 1, 120, served.logs)
     served.paused(run)
-    assert "no answer came with the form" in served.form(run)["description"]
+    assert "no answer that can be read came with the form" in served.form(run)["description"]
     served.decide(run, decision="reject", dossier_sha256=served.candidate(run).dossier)
     assert served.ended(run)["name"] == "Rejected"
 
@@ -354,7 +357,7 @@ def test_everything_is_private_and_no_password_is_in_a_command_line(served: Any)
     for path in ours:
         with contextlib.suppress(FileNotFoundError):  # PostgreSQL removes files of its own meanwhile
             assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
-    words = [secret(served.home, name).encode() for name in ("postgres", "prefect", "mlflow")]
+    words = [secret(served.home, name).encode() for name in ("postgres", "prefect", "runs", "mlflow")]
     lines = b"".join(p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline") if p.exists())
     assert not any(word in lines for word in words)
 

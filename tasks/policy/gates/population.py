@@ -16,6 +16,7 @@ from tasks.policy.attack import NO_QUASI_IDENTIFIERS, Aim, Attack, beside, untes
 from tasks.policy.gate import BoundedFigure, Bounds, Gate, GateResult, GateVerdict, Metrics
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounded_groups import published_disclosure
+from tasks.policy.rounding import rounded_down, rounded_up
 
 NAME = "risk in the population"
 NO_POPULATION = "the size of the population is not known; give a variable the role weight, or assessment: population"
@@ -106,10 +107,11 @@ def _results(found: PopulationRisk, limits: PopulationLimits, driving: tuple[str
     people = f"a census of {count(n)}: every combination"
     if limits.risk is not None:
         form = BoundedFigure(NAME, records.expected / n, records.lower / n, records.upper / n, 0.0)
+        low, high = rounded_down(100 * form.lower, 1), rounded_up(100 * form.upper, 1)
         yield GateResult(
             name=NAME,
             verdict=three_way(form.lower, form.upper, limits.risk, fails_above=limits.risk),
-            figure=f"{percent(form.value)}, {percent(form.lower)} to {percent(form.upper)}",
+            figure=f"{percent(form.value)}, {low} to {high}\u00a0%",
             limit=percent(limits.risk),
             baseline=people,
             records=n,

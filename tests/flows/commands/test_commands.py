@@ -222,9 +222,12 @@ def test_a_server_that_cannot_start_is_a_fault_that_names_its_log(tmp_path: Path
 @pytest.mark.parametrize(
     "words",
     [
-        "list", "list --risk", "show r", "serve --status", "serve --healthy", "serve --secrets", "prune --keep 9",
-        "audit verify", "audit list", "audit mirror", "audit export --anchor", "people list", "backup FILE",
-        "approve r --by Ann --reason why", "deliver r",
+        "list", "list --risk", "show r", "serve --status", "serve --healthy", "serve --secrets", "prune --keep 9", "ui",
+        "audit verify", "audit list", "audit show r", "audit mirror", "audit export --anchor",
+        "audit rotate-key --by Ann --reason why", "audit resume --by Ann --reason why",
+        "audit rebuild-mirror --by Ann --reason why", "people list", "people remove Ann", "people login Ann --remove",
+        "digests list", "digests export FILE --secret S", "backup FILE", "approve r --by Ann --reason why",
+        "sign r --decision approve --by Ann --reason why --key KEY", "deliver r",
     ],
 )  # fmt: skip
 def test_a_command_that_reads_a_home_makes_none_in_a_mistyped_place(ask: Any, tmp_path: Path, words: str) -> None:
@@ -233,3 +236,12 @@ def test_a_command_that_reads_a_home_makes_none_in_a_mistyped_place(ask: Any, tm
     assert code == 2
     assert "there is no home in" in said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_that_prepares_a_home_makes_it(ask: Any, tmp_path: Path) -> None:
+    code, said = ask("people", "login", "Ann", "--role", "author", "--home", tmp_path / "new")
+    assert (code, "may log in as author" in said) == (0, True)
+    # As the first machine of a cluster does, which lacks the secret here.
+    _, said = ask("audit", "move-ledger", "LEDGER", "--home", tmp_path / "other")
+    assert "LEDGER" in said
+    assert "there is no home" not in said

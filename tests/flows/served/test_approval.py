@@ -27,6 +27,7 @@ def test_a_candidate_that_another_release_overtook_has_not_run_out_of_time(home:
 def test_a_form_replaces_what_is_stored_under_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     import httpx
     from prefect.exceptions import PrefectHTTPStatusError
+    from prefect.input import run_input
 
     from flows.served import approval
 
@@ -41,7 +42,7 @@ def test_a_form_replaces_what_is_stored_under_its_keys(monkeypatch: pytest.Monke
         del stored[key]
 
     monkeypatch.setattr(approval, "delete_flow_run_input", delete)
-    monkeypatch.setattr(approval, "create_flow_run_input", stored.__setitem__)
+    monkeypatch.setattr(run_input, "create_flow_run_input", lambda key, value, flow_run_id: stored.update({key: value}))
     form = approval.Form.with_initial_data(description="what is asked")
     form.offer("key")
     assert set(stored.pop(schema)["properties"]) == set(approval.Form.model_fields)

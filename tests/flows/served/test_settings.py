@@ -13,7 +13,7 @@ import pytest
 
 from flows.orchestration import retries
 from flows.served import logs, settings
-from flows.servers.environment import RUN_HEADER
+from flows.servers.environment import RUN_HEADER, RUN_HEADER_VARIABLE
 from flows.servers.layout import Layout, prefect_auth
 from tasks.common.errors import Refused
 from tasks.common.home import Home
@@ -43,7 +43,7 @@ def test_runs_show_prefect_that_they_are_ours(home: Home) -> None:
     layout, databases = Layout(str(home.path), "http://127.0.0.1:1", "http://127.0.0.1:2"), {"prefect": "postgresql://"}
     prefect, worker = (settings.variables(part, home, layout, databases) for part in ("prefect", "worker"))
     shown = json.loads(worker["PREFECT_CLIENT_CUSTOM_HEADERS"])[RUN_HEADER]
-    assert shown == prefect[settings.RUNS] == (home.path / "secrets" / "runs").read_text()
+    assert shown == prefect[RUN_HEADER_VARIABLE] == (home.path / "secrets" / "runs").read_text()
     assert shown not in prefect_auth(home)
 
 

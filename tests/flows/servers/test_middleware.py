@@ -6,7 +6,6 @@ import base64
 
 import pytest
 
-from flows.servers.environment import RUN_HEADER
 from flows.servers.middleware import HostAndBasicAuth, TokenAuth, guard
 from flows.servers.pages import Page
 
@@ -35,22 +34,6 @@ def test_the_password_is_asked_for_before_anything_is_answered(ask, document) ->
     # A path that is answered early is guarded, too.
     assert ask(app, path="/ajax-api/2.0/mlflow/gateway-proxy").status == 401
     assert ask(app, kind="websocket").kind == "websocket.close"
-
-
-@pytest.mark.parametrize(
-    "path", ["/api/flow_runs/R/input", "/api/flow_runs/R/input/K-schema", "/api/flow_runs/R/input/"]
-)
-@pytest.mark.parametrize("method", ["POST", "DELETE", "PUT", "PATCH"])
-def test_only_our_own_runs_change_what_forms_ask(ask, document, path: str, method: str) -> None:
-    app = guard(document, HostAndBasicAuth([], "/health", runs="known to runs"))
-    assert ask(app, path=path, method=method).status == 403
-    assert ask(app, path=path, method=method, **{RUN_HEADER: "guessed"}).status == 403
-    assert ask(app, path=path, method=method, **{RUN_HEADER: "known to runs"}).status == 200
-    assert ask(app, path=path).status == 200
-    assert ask(app, path="/api/flow_runs/R/input/filter", method="POST").status == 200
-    assert ask(app, path="/api/flow_runs/R/resume", method="POST").status == 200
-    # Where runs have another home, there is nothing to compare with.
-    assert ask(guard(document, HostAndBasicAuth([], "/health")), path=path, method=method).status == 200
 
 
 def test_the_health_path_is_open_to_requests_alone(ask, document) -> None:

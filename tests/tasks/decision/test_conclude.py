@@ -125,6 +125,13 @@ def test_a_decision_without_name_or_reason_is_refused(office: Any, by: str, reas
         decide(office.home, Decision(act="approve", release=release, by=by, reason=reason))
 
 
+def test_nobody_decides_under_the_name_of_no_person(office: Any) -> None:
+    release, _ = office.waiting()
+    with pytest.raises(Refused, match="stands for decisions without a person"):
+        approve(office, release, "The  Policy alone")
+    assert events(office) == ["awaiting"]
+
+
 # People with keys
 
 
