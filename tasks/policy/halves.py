@@ -13,7 +13,7 @@ from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Attack
 from tasks.policy.gate import DOUBTFUL, BoundedFigure, Bounds, Chance, FormValues, Gate, GateResult, Metrics
 from tasks.policy.published import PublishedAssessment
-from tasks.policy.rounding import interval, one_sided
+from tasks.policy.rounding import bounds_of_several, interval
 
 # Of two halves the one that fails, or leaves more open, speaks for both.
 OPEN_FIRST = ("fail", "not tested", "inconclusive")
@@ -123,7 +123,7 @@ def _weighed(joined: GateResult, whole: GateResult | None) -> GateResult:
 def _bounded(worst: BoundedFigure, upper: float) -> str:
     """Return a figure with its bounds; an upper one that lies below it is of all people, or of all forms."""
     if worst.value > upper:
-        return f"{worst.value:.3f}, {one_sided(worst.lower, upper, 3)}"
+        return f"{worst.value:.3f}, {bounds_of_several(worst.lower, upper, 3)}"
     return f"{worst.value:.3f} {interval(worst.lower, upper, 3)}"
 
 

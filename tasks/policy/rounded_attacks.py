@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from anoncore.risk import MembershipAttack, ResidualRisk, TopScores, ValuesTogether
-from tasks.policy.rounding import SETTINGS, at_least_ten, coarse, in_steps, p_value
+from tasks.policy.rounding import SETTINGS, at_least_ten, coarse, floor_to, in_steps, p_value
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ def _top(top: TopScores) -> TopScores:
     """Count in tens; a share of so few people would reveal the count."""
     n = at_least_ten(top.n)
     members, step = min(at_least_ten(top.members), n), 10.0 / n
-    lower = int(top.lower / step) * step
+    lower = floor_to(top.lower, step)
     p, accepted_p = p_value(top.p), p_value(top.accepted_p)
     return replace(top, n=n, members=members, precision=members / n, lower=lower, p=p, accepted_p=accepted_p)
 

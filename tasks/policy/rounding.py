@@ -48,27 +48,29 @@ def coarse(value: T, step: float) -> T:
 
 def in_steps(value: T, step: float, without: tuple[str, ...]) -> T:
     """Round every figure in a value to whole steps; ends of intervals outwards, so that they hold as published."""
-    ends = {"lower": lambda one: _down(one, step), "upper": lambda one: _up(one, step)}
+    ends = {"lower": lambda one: floor_to(one, step), "upper": lambda one: ceil_to(one, step)}
     return each_float(value, lambda one: round(one / step) * step, without, ends)
 
 
-def _down(value: float, step: float) -> float:
+def floor_to(value: float, step: float) -> float:
+    """Return the largest whole number of steps that is not above a value."""
     return round(math.floor(value / step + TINY) * step, LAST) if math.isfinite(value) else value
 
 
-def _up(value: float, step: float) -> float:
+def ceil_to(value: float, step: float) -> float:
+    """Return the smallest whole number of steps that is not below a value."""
     # No negative zero, which would be written with its sign.
     return round(math.ceil(value / step - TINY) * step, LAST) + 0.0 if math.isfinite(value) else value
 
 
 def rounded_down(value: float, decimals: int, sign: str = "") -> str:
     """Write a lower bound with so many decimals, so that it holds as written."""
-    return f"{_down(value, 10.0**-decimals):{sign}.{decimals}f}"
+    return f"{floor_to(value, 10.0**-decimals):{sign}.{decimals}f}"
 
 
 def rounded_up(value: float, decimals: int, sign: str = "") -> str:
     """Write an upper bound with so many decimals, so that it holds as written."""
-    return f"{_up(value, 10.0**-decimals):{sign}.{decimals}f}"
+    return f"{ceil_to(value, 10.0**-decimals):{sign}.{decimals}f}"
 
 
 def interval(lower: float, upper: float, decimals: int, sign: str = "") -> str:
@@ -76,7 +78,7 @@ def interval(lower: float, upper: float, decimals: int, sign: str = "") -> str:
     return f"[{rounded_down(lower, decimals, sign)}, {rounded_up(upper, decimals, sign)}]"
 
 
-def one_sided(lower: float, upper: float, decimals: int, sign: str = "") -> str:
+def bounds_of_several(lower: float, upper: float, decimals: int, sign: str = "") -> str:
     """Write what the worst of several figures is shown to exceed, and what none of them is."""
     return f"shown > {rounded_down(lower, decimals, sign)}; of all ≤ {rounded_up(upper, decimals, sign)}"
 

@@ -17,7 +17,7 @@ from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import BoundedFigure, Bounds, Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment
-from tasks.policy.rounding import coarse, one_sided
+from tasks.policy.rounding import bounds_of_several, coarse
 
 NAME = "attribute inference"
 # What is known, the ways of guessing with it, and why there may be none.
@@ -61,7 +61,7 @@ def evaluate(assessment: Assessment, policy: InferenceLimit) -> tuple[GateResult
         GateResult(
             name=NAME,
             verdict=bounds.verdict,
-            figure=f"{worst.name}: {excess.value:+.2f}, {one_sided(excess.lower, guessed.upper, 2, '+')}",
+            figure=f"{worst.name}: {excess.value:+.2f}, {bounds_of_several(excess.lower, guessed.upper, 2, '+')}",
             limit=limit_phrase(passes, policy.inference),
             baseline=f"{worst.nonmembers.value:.2f} right for non-members",
             records=guessed.n_members + guessed.n_nonmembers,

@@ -14,7 +14,7 @@ from tasks.policy.gate import BoundedFigure, Bounds, Gate, GateResult, Metrics, 
 from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounded_attacks import attacks_in_steps
-from tasks.policy.rounding import interval, one_sided
+from tasks.policy.rounding import bounds_of_several, interval
 
 NAME = "singling out"
 PLACE = Place(Criterion.SINGLING_OUT, Knowledge.QUASI_IDENTIFIERS)
@@ -47,7 +47,7 @@ def evaluate(assessment: Assessment, policy: SinglingOutLimit) -> tuple[GateResu
     risk = worst.residual
     meaning, bound = MEANING, f" {interval(risk.lower, upper, 2, '+')}"
     if worst.pooled is not None:
-        bound = f", {one_sided(risk.lower, upper, 2, '+')}"
+        bound = f", {bounds_of_several(risk.lower, upper, 2, '+')}"
         meaning += ". “Of all” is the upper bound of several numbers of conditions taken together"
     figure = f"{_conditions(worst.n_conditions)}: {risk.value:+.2f}{bound}"
     bounds = Bounds(tuple(_bounded(one) for one in attack.sizes), 2 * most, most)

@@ -30,6 +30,12 @@ def client() -> TestClient:
     return TestClient(RunInputs(app, "known to runs"))
 
 
+def test_without_a_secret_nobody_is_taken_for_a_run() -> None:
+    client = TestClient(RunInputs(Starlette(routes=[Route("/{path:path}", echo, methods=METHODS)]), ""))
+    assert client.post("/api/flow_runs/R/input", headers={RUN_HEADER: ""}).status_code == 403
+    assert client.post("/api/flow_runs/R/input").status_code == 403
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("path", ["input", "input/", "input/K-schema", "input/filter/K"])
 def test_inputs_are_written_by_runs_alone(client: TestClient, path: str, method: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.policy.rounding import interval, one_sided, rounded_down, rounded_up
+from tasks.policy.rounding import bounds_of_several, interval, rounded_down, rounded_up
 
 
 @given(st.floats(-10, 10), st.integers(1, 4))
@@ -28,7 +28,7 @@ def test_texts() -> None:
     assert interval(0.51651, 0.60036, 3) == "[0.516, 0.601]"
     assert interval(-0.004, 0.0, 2, "+") == "[-0.01, +0.00]"
     assert rounded_up(-0.004, 2, "+") == "+0.00"
-    assert one_sided(-0.018, 0.271, 2, "+") == "shown > -0.02; of all ≤ +0.28"
+    assert bounds_of_several(-0.018, 0.271, 2, "+") == "shown > -0.02; of all ≤ +0.28"
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
