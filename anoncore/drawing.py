@@ -24,7 +24,8 @@ from anoncore.kernels.donor_tree import (
     target_groups,
 )
 from anoncore.kernels.ranks import normal_scores
-from anoncore.kernels.ridge import class_axes, may_have_axes, ridge
+from anoncore.kernels.ridge import ridge
+from anoncore.kernels.shared_slopes import may_have_slopes, slope_within, tilted_shares
 from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values, without_extremes
 from anoncore.microdata import Microdata, Schema, Variable, outer_limits, round_to
 
@@ -270,10 +271,10 @@ class Drawing:
     def _codes(self, source: pd.Series) -> _Draws:
         """Draw levels, a missing value being one of them."""
         codes = source.cat.codes.to_numpy().astype(np.intp)
-        donor = self._donors(codes, np.arange(len(codes)))
+        drawn = self._classes(codes, np.arange(len(codes)))
 
         def draw(rows: Integers, from_all: bool) -> Floats:
-            return codes[donor(rows, from_all)].astype(np.float64)
+            return drawn(rows, from_all).astype(np.float64)
 
         return _Draws(draw(np.arange(len(self.frame)), False), draw)
 
@@ -337,17 +338,17 @@ class Drawing:
     def _numbers(self, variable: Variable, x: Floats) -> _Draws:
         """Draw what the numbers ``x`` (N,) are (missing, a spike, or regular), then the regular ones."""
         states, spikes = self._states(x)
-        donor = self._donors(states, np.arange(len(x)))
+        state = self._classes(states, np.arange(len(x)))
         known = np.concatenate([[np.nan, np.nan], spikes])
-        drawn = states[donor(np.arange(len(self.frame)), False)]
+        drawn = state(np.arange(len(self.frame)), False)
         values, regular = known[drawn], np.flatnonzero(drawn == _REGULAR)
         if not len(regular):
-            return _Draws(values, lambda rows, from_all: known[states[donor(rows, from_all)]])
+            return _Draws(values, lambda rows, from_all: known[state(rows, from_all)])
         number = self._regular(x, np.flatnonzero((states == _REGULAR) & ~np.isnan(x)), variable)
         values[regular] = number(regular)
 
         def draw(rows: Integers, from_all: bool) -> Floats:
-            again = states[donor(rows, from_all)]
+            again = state(rows, from_all)
             new, wanted = known[again], np.flatnonzero(again == _REGULAR)
             new[wanted] = number(rows[wanted])
             return new
@@ -428,9 +429,11 @@ class Drawing:
         place[np.argsort(x[rows], kind="stable")] = np.arange(len(rows))
         left, places = normal_scores(place) - carried, normal_scores(np.arange(float(len(rows))))
         lines = leaf_lines(tree, source, left, self.rule.significance, self._weights(rows))
-        left = left - lines.at(source, tree.leaf_of(source))
-        leaf = tree.leaf_of(table)
-        expected = expected + lines.at(table, leaf)
+        own, leaf = tree.leaf_of(source), tree.leaf_of(table)
+        left, expected = left - lines.at(source, own), expected + lines.at(table, leaf)
+        if self._slopes(source, rows):
+            within = slope_within(source, left, own, self._weights(rows), self._rule(left, rows))
+            left, expected = left - within(source, own), expected + within(table, leaf)
 
         def number(records: Integers) -> Floats:
             drawn = expected[records] + left[tree.donors(leaf[records], self.rng)]
@@ -439,28 +442,38 @@ class Drawing:
 
         return number
 
-    def _donors(self, target: Integers, rows: Integers) -> Callable[[Integers, bool], Integers]:
-        """Return what draws for records a source record of their leaf, or of all, whose level or state they take.
+    def _classes(self, target: Integers, rows: Integers) -> Callable[[Integers, bool], Integers]:
+        """Return what draws for records the class of a source record of their leaf, or of all.
 
-        Many weak linear relations make few splits each: axes along which the classes differ carry them together.
+        Linear relations that are too weak for a split tilt the shares of the classes in the leaves.
         """
         source, table = self._predictors(target, rows)
-        if may_have_axes(source, target, self._units[rows]):
-            axes = class_axes(source, table, target, self._weights(rows), self._units[rows])
-            source, table = (np.column_stack([one, own]) for one, own in zip((source, table), axes, strict=True))
-        tree = self._grow(source, target, rows)
-        leaf = tree.leaf_of(table)
+        tree, weights = self._grow(source, target, rows), self._weights(rows)
+        leaf, tilted = tree.leaf_of(table), None
+        if self._slopes(source, rows):
+            tilted = tilted_shares(source, target, tree.leaf_of(source), weights, self._rule(target, rows))
 
-        def donors(records: Integers, from_all: bool) -> Integers:
-            return self.rng.integers(len(rows), size=len(records)) if from_all else tree.donors(leaf[records], self.rng)
+        def classes(records: Integers, from_all: bool) -> Integers:
+            if from_all:
+                return target[self.rng.integers(len(rows), size=len(records))]
+            if tilted is None:
+                return target[tree.donors(leaf[records], self.rng)]
+            return np.asarray(tilted.draw(table[records], leaf[records], self.rng), dtype=np.intp)
 
-        return donors
+        return classes
+
+    def _slopes(self, source: Singles, rows: Integers) -> bool:
+        return may_have_slopes(source, len(np.unique(self._units[rows])))
+
+    def _rule(self, target: NDArray[np.generic], rows: Integers) -> LeafRule:
+        """Return the rule for leaves and slopes, with the independent targets of a unit."""
+        if self.data.units is None:
+            return self.rule
+        return replace(self.rule, independent=independent_targets(target, self._units[rows]))
 
     def _grow(self, predictors: Singles, target: NDArray[np.generic], rows: Integers) -> DonorTree:
-        rule = self.rule
-        if self.data.units is not None:
-            rule = replace(rule, independent=independent_targets(target, self._units[rows]))
-        return DonorTree.grow(predictors, target, rule, rng=self.rng, weights=self._weights(rows))
+        rule, weights = self._rule(target, rows), self._weights(rows)
+        return DonorTree.grow(predictors, target, rule, rng=self.rng, weights=weights)
 
     def _weights(self, rows: Integers) -> Floats | None:
         """Return one over the records of the same unit among ``rows``, so that units are counted."""

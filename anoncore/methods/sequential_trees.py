@@ -33,7 +33,7 @@ class SequentialTrees(Method):
 
     Source: Reiter 2005, *Journal of Official Statistics* 21, 441–462. Departures: leaves hold statistical units,
     splits are tested, numbers are smoothed, linear models of all records and of a leaf carry strong linear relations of
-    numbers, axes along which classes differ carry many weak ones of levels, edits.
+    numbers, slopes that all leaves share carry weak ones, edits.
 
     Parameters
     ----------

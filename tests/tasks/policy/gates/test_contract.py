@@ -20,8 +20,10 @@ from tasks.policy.section import PolicySection
 from tasks.policy.verdict import decide
 from tests.tasks.policy.sample import SECRET, assessment, changed
 
-POLICY = PolicySection()
+# With those that are not set by default, so that opt-in gates give results, too.
 ALL_LIMITS = PolicySection(
+    interval_disclosure=0.5,
+    least_change=5,
     groups={"t_closeness": 0.5, "beta_likeness": 9.0},
     population={"risk": 0.5, "households": 0.5, "uniques": 0.5, "k_map": 2, "presence": 0.5},
 )
@@ -43,7 +45,7 @@ def test_every_module_is_registered_once() -> None:
 def test_a_gate_handles_figures_that_were_not_measured(gate: Gate, measured: Assessment) -> None:
     for given in (assessment(), measured):
         bare = without_optional(replace(given, risk=without_optional(given.risk)))
-        for one in gate.evaluate(bare, POLICY):
+        for one in gate.evaluate(bare, ALL_LIMITS):
             assert one.verdict in ("pass", "fail", "inconclusive", "not tested", "to decide")
         gate.metrics(bare)
         gate.attacks(published(bare))
@@ -53,7 +55,7 @@ def test_a_gate_handles_figures_that_were_not_measured(gate: Gate, measured: Ass
 def test_a_gate_documents_itself(gate: Gate, measured: Assessment) -> None:
     assert len(gate.description) > 60
     assert gate.description.endswith(".")
-    for one in gate.evaluate(measured, POLICY):
+    for one in gate.evaluate(measured, ALL_LIMITS):
         assert all((one.name, one.figure, one.limit, one.baseline, one.meaning))
         assert not one.meaning.endswith(".")
     for row in gate.attacks(published(measured)):
@@ -92,7 +94,7 @@ def _publishes_required(gate: Gate) -> bool:
 def test_a_gate_asks_the_same_of_what_it_publishes(gate: Gate, measured: Assessment) -> None:
     """Its texts come from there, lest they be finer than the rounding."""
     for given in (assessment(), measured) if gate.publishes else ():
-        asked, shown = gate.evaluate(given, POLICY), gate.evaluate(published(given), POLICY)
+        asked, shown = gate.evaluate(given, ALL_LIMITS), gate.evaluate(published(given), ALL_LIMITS)
         assert [one.name for one in asked] == [one.name for one in shown]
 
 

@@ -1,0 +1,145 @@
+"""Slopes within leaves: what they restore, on whom they rest, and that the fit is the maximum of its likelihood."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+from sklearn.linear_model import Ridge
+
+from anoncore.kernels.donor_tree import LeafRule
+from anoncore.kernels.ridge import ridge
+from anoncore.kernels.shared_slopes import _PENALTY, may_have_slopes, slope_within, tilted_shares
+
+EVERY = LeafRule(5, 1.0)
+USUAL = LeafRule(40, 0.05)
+
+
+def weak(n=4000, p=6, q=3, seed=0):
+    """Classes that follow every predictor weakly, and leaves that know nothing of them."""
+    draw = np.random.default_rng(seed)
+    x = draw.normal(size=(n, p)).astype(np.float32)
+    classes = (x @ draw.normal(scale=0.3, size=(p, q)) + draw.gumbel(size=(n, q))).argmax(axis=1)
+    return x, classes, draw.integers(4, size=n)
+
+
+def test_relations_with_each_predictor_are_those_of_the_source():
+    x, classes, leaf = weak(n=20_000)
+    tilted = tilted_shares(x, classes, leaf, None, USUAL)
+    drawn = tilted.draw(x, leaf, np.random.default_rng(1))
+    means = [np.array([x[held == c].mean(axis=0) for c in range(3)]) for held in (classes, drawn)]
+    assert np.abs(means[0]).max() > 0.25
+    np.testing.assert_allclose(*means, atol=0.04)
+
+
+def test_the_fit_is_the_maximum_of_the_penalised_likelihood():
+    x, classes, leaf = weak(n=900)
+    weights = np.random.default_rng(2).uniform(0.3, 1.0, len(x))
+    tilted = tilted_shares(x, classes, leaf, weights, EVERY)
+    distances = np.empty(x.shape)
+    for j in range(4):
+        own = leaf == j
+        distances[own] = x[own] - np.average(x[own], axis=0, weights=weights[own])
+    distances /= np.sqrt(np.average(distances**2, axis=0, weights=weights))
+
+    def scores(flat):
+        return np.column_stack([np.zeros(4), flat[:8].reshape(4, 2)])[leaf] + distances @ flat[8:].reshape(6, 3)
+
+    def loss(flat):
+        likelihood = log_softmax(scores(flat), axis=1)[np.arange(len(x)), classes]
+        return _PENALTY * 6 / 2 * (flat[8:] ** 2).sum() - weights @ likelihood
+
+    best = minimize(loss, np.zeros(26))
+    logs = tilted.log_shares[:, 1:] - tilted.log_shares[:, :1]
+    assert loss(np.concatenate([logs.ravel(), tilted.slopes.ravel()])) - best.fun < 0.1
+    np.testing.assert_allclose(tilted.slopes, best.x[8:].reshape(6, 3), atol=0.02)
+    [(_, _, shares)] = tilted.at(x, leaf)
+    np.testing.assert_allclose(shares, softmax(scores(best.x), axis=1), atol=0.01)
+    for j in range(4):
+        held = np.bincount(classes[leaf == j], weights=weights[leaf == j], minlength=3)
+        np.testing.assert_allclose(weights[leaf == j] @ shares[leaf == j], held, rtol=0.01)
+
+
+def test_chance_tilts_nothing_but_rarely():
+    draw, found = np.random.default_rng(3), 0
+    for _ in range(200):
+        x = draw.normal(size=(600, 12)).astype(np.float32)
+        classes, leaf = draw.integers(4, size=600), draw.integers(5, size=600)
+        found += tilted_shares(x, classes, leaf, None, USUAL) is not None
+    assert found <= 20  # 5 % of 200 are 10
+
+
+def test_a_predictor_that_few_units_hold_has_no_slope():
+    x, classes, leaf = weak()
+    x[:, 0] = 0
+    x[np.flatnonzero(classes == 2)[:12], 0] = 1  # twelve people, all of one class
+    chosen = tilted_shares(x, classes, leaf, None, USUAL).within.chosen
+    assert 0 not in chosen
+    assert len(chosen) >= 3
+    assert 0 in tilted_shares(x, classes, leaf, None, LeafRule(2, 0.05)).within.chosen
+
+
+def test_slopes_of_a_class_that_few_units_hold_are_zero():
+    x, classes, leaf = weak()
+    classes[:10] = 3
+    x[:10, 1] += 2
+    slopes = tilted_shares(x, classes, leaf, None, USUAL).slopes
+    assert (slopes[:, 3] == 0).all()
+    assert (slopes[:, :3] != 0).any()
+
+
+def test_a_class_that_a_leaf_does_not_hold_stays_away_from_it():
+    x, classes, leaf = weak()
+    leaf = np.where(classes == 1, 0, leaf)
+    drawn = tilted_shares(x, classes, leaf, None, USUAL).draw(x, leaf, np.random.default_rng(4))
+    assert set(leaf[drawn == 1]) == {0}
+
+
+@pytest.mark.parametrize("fit", ["classes", "numbers"])
+def test_a_unit_of_two_records_counts_as_one_record(fit):
+    x, classes, leaf = weak()
+    twice = tuple(np.repeat(one, 2, axis=0) for one in (x, classes, leaf))
+    half = np.full(len(twice[0]), 0.5)
+    if fit == "classes":
+        one, two = tilted_shares(x, classes, leaf, None, USUAL), tilted_shares(*twice, half, USUAL)
+        np.testing.assert_allclose(one.slopes, two.slopes, atol=1e-6)
+    else:
+        one, two = (
+            slope_within(a, b - b.mean(), c, w, USUAL)(x, leaf)
+            for (a, b, c), w in (((x, classes * 1.0, leaf), None), ((twice[0], twice[1] * 1.0, twice[2]), half))
+        )
+        np.testing.assert_allclose(one, two, atol=1e-6)
+
+
+def test_numbers_follow_ridge_regression_within_leaves():
+    x, _, leaf = weak()
+    target = x @ np.linspace(-0.5, 0.5, 6) + np.random.default_rng(5).normal(size=len(x))
+    distances, left = x.astype(float), target.copy()
+    for j in range(4):
+        own = leaf == j
+        distances[own] -= distances[own].mean(axis=0)
+        left[own] -= left[own].mean()
+    distances /= distances.std(axis=0)
+    theirs = Ridge(alpha=_PENALTY * 6, fit_intercept=False).fit(distances, left).predict(distances)
+    np.testing.assert_allclose(slope_within(x, left, leaf, None, EVERY)(x, leaf), theirs, atol=1e-6)
+
+
+def test_constants_have_no_slope():
+    x, classes, leaf = np.ones((400, 3), dtype=np.float32), np.arange(400) % 2, np.zeros(400, dtype=int)
+    assert tilted_shares(x, classes, leaf, None, EVERY) is None
+    assert (slope_within(x, classes - 0.5, leaf, None, EVERY)(x, leaf) == 0).all()
+
+
+@pytest.mark.parametrize(("n_predictors", "units", "expected"), [(20, 1000, True), (21, 1000, False), (0, 1000, False)])
+def test_small_tables_have_no_slopes(n_predictors, units, expected):
+    assert may_have_slopes(np.zeros((1000, n_predictors), dtype=np.float32), units) is expected
+
+
+def test_many_classes_have_no_slopes():
+    x, _, leaf = weak()
+    assert tilted_shares(x, np.arange(len(x)) % 65, leaf, None, USUAL) is None
+
+
+def test_ridge_is_that_of_scikit_learn():
+    x, classes, _ = weak()
+    theirs = Ridge(alpha=3.0).fit(x, classes).predict(x) - classes.mean()
+    np.testing.assert_allclose(ridge(x, classes * 1.0, None, 3.0)(x), theirs, atol=1e-5)
