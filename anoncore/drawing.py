@@ -37,7 +37,7 @@ _Computing = LinearEdit | ProductEdit | LearnedLookup
 # For each variable so far: its parts in the table, and with which states and tenths of the next they never occur.
 _Never = list[tuple[Integers, Flags, Flags]]
 
-# A number that at least this share of the records hold, and as many units as a leaf, is a level of its own.
+# A number that this share of the records with a number hold, at least, and as many units as a leaf, is a level.
 SPIKE = 0.05
 # Levels up to which each has a column of its own beside its place on axes.
 _OWN_COLUMNS = 8
@@ -388,8 +388,9 @@ class Drawing:
         """Return (N,) 0 regular, 1 missing, 2 … spikes; and the spikes' numbers."""
         numbers, codes = np.unique(x, return_inverse=True)
         held, by_units = np.bincount(codes), self._holders(codes, len(numbers))
-        spike = (held >= SPIKE * len(x)) & (by_units >= max(self.rule.least, self.k)) & ~np.isnan(numbers)
-        state_of = np.where(np.isnan(numbers), _MISSING, _REGULAR)
+        known = ~np.isnan(numbers)
+        spike = known & (held >= SPIKE * held[known].sum()) & (by_units >= max(self.rule.least, self.k))
+        state_of = np.where(known, _REGULAR, _MISSING)
         state_of[spike] = 2 + np.arange(int(spike.sum()))
         states = state_of[codes]
         regular = states == _REGULAR

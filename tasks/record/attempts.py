@@ -16,7 +16,7 @@ WAITING: tuple[Event, ...] = ("awaiting", "approved")
 def rejected_attempts(home: Home, masking: str, now: Members) -> int:
     """Count the earlier attempts by the same masking on nearly the same units, under whatever plan's name.
 
-    Those are counted that a gate on risk or a person rejected, and those with such a gate undecided that wait, that
+    Those are counted that a gate on risk or a person rejected, and those with such a gate open that wait, that
     waited too long or that were superseded, since the last such release was published. A person who rejects because
     few units changed since then decides on that, and not on what chance has drawn.
     """

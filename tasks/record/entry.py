@@ -103,7 +103,7 @@ class ReleaseFacts(Facts):
     candidate : SHA-256 of each file of the candidate
     verdict, reason, gates : what the policy says, why, and each gate's verdict and figure
     unprotected : why single records are not protected; empty where they are
-    open_risk : whether a gate on risk failed or is undecided, that of few changed units aside
+    open_risk : whether a gate on risk failed or is open, that of few changed units aside
     mlflow_run, mlflow : the tracked run, and digests of what it held when it was logged
     custodian : SHA-256 of each page that only the custodian reads
     terms : who must approve; only of candidates that were presented to approvers

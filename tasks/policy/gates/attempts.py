@@ -41,7 +41,7 @@ GATE = Gate(
     name=NAME,
     description="Attempts by the same steps, variables, edits and reference, under whatever plan's name, on nearly the "
     "same statistical units (nine tenths in common) that were rejected by a person, or that were rejected, expired, "
-    "superseded or wait with a gate on risk failed or undecided, since the last one that was published. "
+    "superseded or wait with a gate on risk failed or open, since the last one that was published. "
     "Inconclusive where there is one, so that a person decides: a plan that is drawn again under "
     "another title until it passes has been tested several times.",
     evaluate=evaluate,

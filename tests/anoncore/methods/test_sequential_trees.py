@@ -140,6 +140,15 @@ def test_spikes_are_numbers_of_k_units_and_in_the_unit_of_release():
     assert (done.frame.age == 30).mean() == pytest.approx((frame.age.round(-1) == 30).mean(), abs=0.08)
 
 
+def test_what_many_of_the_few_who_were_asked_answer_is_a_spike():
+    rng = np.random.default_rng(0)
+    asked = np.arange(4000) < 600
+    answer = np.where(asked, np.where(rng.random(4000) < 0.25, 18.0, np.rint(rng.normal(18, 4, 4000))), np.nan)
+    data = Microdata(pd.DataFrame({"age": answer}), Schema([Variable("age", "continuous", precision=1)]))
+    done = anoncore.anonymize(data, SequentialTrees(), rng=rng).data.frame.age
+    assert (done == 18).sum() / done.notna().sum() == pytest.approx((answer == 18).sum() / 600, abs=0.07)
+
+
 def test_a_computed_number_may_exceed_all_of_the_source():
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 50, (2, 120)).astype(float)
