@@ -231,7 +231,7 @@ def describe(home: Home, entry: PendingDecision) -> str:
     """
     candidate = outcomes.waiting_candidate(home, entry.release)
     key = " --key PRIVATE.pem" if candidate.terms.signed else ""
-    approvers = markdown_cell(", ".join(a.approver for a in candidate.approvals))
+    approvers = markdown_cell("; ".join(a.approver for a in candidate.approvals))
     parts = [
         f"> **The last decision was not accepted:** {markdown_cell(entry.refused)}" if entry.refused else "",
         *_assessment(home, entry, candidate),

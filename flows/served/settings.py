@@ -99,7 +99,8 @@ def variables(
         if server not in own:
             settings |= {name: os.environ[name] for name in names if os.environ.get(name)}
     if part == "worker":
-        settings["PREFECT_CLIENT_CUSTOM_HEADERS"] = json.dumps({RUN_HEADER: secret(home, "runs")})
+        own_headers = json.loads(os.environ.get("PREFECT_CLIENT_CUSTOM_HEADERS") or "{}")
+        settings["PREFECT_CLIENT_CUSTOM_HEADERS"] = json.dumps(own_headers | {RUN_HEADER: secret(home, "runs")})
     if part == "prefect":
         settings[RUN_HEADER_VARIABLE] = secret(home, "runs")
         database = databases["prefect"].replace("postgresql://", "postgresql+asyncpg://")

@@ -71,7 +71,7 @@ class Records:
                 e.time,
                 gone.get(e.facts.release),
                 e.facts.verdict,
-                ", ".join(one.approver for one in e.facts.approvals),
+                "; ".join(one.approver for one in e.facts.approvals),
                 e.facts.manifest,
             )
             for e in ledger.find(self.home, ReleaseFacts, "published")

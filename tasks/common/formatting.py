@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+import numpy as np
+
 NOTHING = "–"
 MINUS = "−"
 
@@ -66,8 +68,10 @@ def percent(value: float | None, digits: int = 1) -> str:
 def shares(bounds: Interval) -> str:
     """Return an interval of a share in whole per cent, never narrower than it may be."""
     low, high = bounds.lower, bounds.upper
-    first = ">\u00a099.5\u00a0%" if low >= 0.995 else percent(low, 0)
-    last = "<\u00a00.5\u00a0%" if high < 0.005 else percent(high, 0)
+    # Rounded first: 0.29 · 100 is 28.999999999999996.
+    below, above = (end(np.round(100 * one, 9)) / 100 for end, one in ((np.floor, low), (np.ceil, high)))
+    first = ">\u00a099.5\u00a0%" if low >= 0.995 else percent(below, 0)
+    last = "<\u00a00.5\u00a0%" if high < 0.005 else percent(above, 0)
     return f"{first} to {last}"
 
 

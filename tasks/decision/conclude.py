@@ -276,7 +276,7 @@ def _summary(approvals: tuple[SignedDecision, ...]) -> Approval | None:
     """Return who approved and why, as a manifest says it."""
     if not approvals:
         return None
-    return Approval(by=", ".join(a.approver for a in approvals), reason="; ".join(a.reason for a in approvals))
+    return Approval(by="; ".join(a.approver for a in approvals), reason="; ".join(a.reason for a in approvals))
 
 
 def _with_files(facts: ReleaseFacts, folder: Path) -> ReleaseFacts:

@@ -147,7 +147,7 @@ class ReleaseFacts(Facts):
     def decided_by(self) -> str:
         """Who approved the release or decided otherwise; the policy where no person did."""
         people = self.approvals or filter(None, [self.decided])
-        return ", ".join(one.approver for one in people) or NOBODY
+        return "; ".join(one.approver for one in people) or NOBODY
 
     def is_about(self, data: str, records: str) -> bool:
         """Return whether the source was the same file, or held the same records."""

@@ -39,10 +39,13 @@ def test_passwords_go_to_the_servers_alone(home: Home) -> None:
     assert prefect_auth(home) == f"anonflow:{secret.read_text()}"
 
 
-def test_runs_show_prefect_that_they_are_ours(home: Home) -> None:
+def test_runs_show_prefect_that_they_are_ours(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFECT_CLIENT_CUSTOM_HEADERS", '{"x-proxy": "office"}')
     layout, databases = Layout(str(home.path), "http://127.0.0.1:1", "http://127.0.0.1:2"), {"prefect": "postgresql://"}
     prefect, worker = (settings.variables(part, home, layout, databases) for part in ("prefect", "worker"))
-    shown = json.loads(worker["PREFECT_CLIENT_CUSTOM_HEADERS"])[RUN_HEADER]
+    headers = json.loads(worker["PREFECT_CLIENT_CUSTOM_HEADERS"])
+    shown = headers[RUN_HEADER]
+    assert headers["x-proxy"] == "office"
     assert shown == prefect[RUN_HEADER_VARIABLE] == (home.path / "secrets" / "runs").read_text()
     assert shown not in prefect_auth(home)
 

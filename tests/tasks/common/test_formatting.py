@@ -1,10 +1,12 @@
-"""Text of others stays text."""
+"""Text of others stays text, and ends of intervals are rounded outwards."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from tasks.common.formatting import markdown_cell
+from tasks.common.formatting import markdown_cell, shares
 
 
 @pytest.mark.parametrize(
@@ -19,3 +21,12 @@ from tasks.common.formatting import markdown_cell
 )
 def test_a_cell_holds_no_link_no_markup_and_one_line(text: str, cell: str) -> None:
     assert markdown_cell(text) == cell
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "text"),
+    [(0.291, 0.291, "29 to 30"), (0.29, 0.57, "29 to 57"), (0.0, 0.001, "0 to <0.5"), (0.996, 1.0, ">99.5 to 100")],
+)
+def test_intervals_of_shares_are_never_narrower_than_they_are(lower: float, upper: float, text: str) -> None:
+    shown = shares(SimpleNamespace(lower=lower, upper=upper))
+    assert shown.replace("\u00a0", "").replace("%", "") == text

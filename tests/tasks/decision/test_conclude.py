@@ -211,7 +211,7 @@ def test_two_approvers_are_two_people(office: Any) -> None:
     assert second.status == "published"
     assert events(office)[2:] == ["awaiting", "approved", "approved", "publishing", "published"]
     assert [a.approver for a in last(office).facts.approvals] == ["Ann", "Bob"]
-    assert json.loads((second.folder / "manifest.json").read_text())["approved"]["by"] == "Ann, Bob"
+    assert json.loads((second.folder / "manifest.json").read_text())["approved"]["by"] == "Ann; Bob"
     in_order(office)
 
 
