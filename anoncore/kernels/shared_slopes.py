@@ -70,8 +70,8 @@ def slope_within(
 ) -> Callable[[Singles, Integers], Floats]:
     """Return what predicts ``target`` (N,) beyond the mean of its leaf (N,), from predictors (M, p) and leaves (M,).
 
-    By ridge regression on those of the predictors (N, p) whose relation within leaves chance does not explain. Weights
-    and rule as for `tilted_shares`.
+    By ridge regression on those of the predictors (N, p) whose relation within leaves exceeds chance. Weights and rule
+    as for `tilted_shares`.
     """
     w = np.ones(len(target)) if weights is None else weights
     within = _Within.of(predictors, leaf, w)
@@ -80,12 +80,14 @@ def slope_within(
         score += (w[rows] * target[rows]) @ x
         fourth += w[rows] @ x**4
     tested = score**2 / max(float(w @ target**2), 1e-300) * rule.independent
-    chosen = _beyond_chance(tested, 1, (fourth > 0) & (w.sum() ** 2 >= rule.least * fourth), rule)
+    shrinks = _shrinkage(tested, 1, (fourth > 0) & (w.sum() ** 2 >= rule.least * fourth), rule)
+    chosen = np.isfinite(shrinks)
     within = within.only(chosen)
     if not chosen.any():
         return lambda table, leaves: np.zeros(len(leaves))
     products = sum((x.T * w[rows] @ x for rows, x in within.blocks(predictors, leaf)), np.zeros((chosen.sum(),) * 2))
-    slopes = np.linalg.solve(products + _PENALTY * chosen.sum() * np.eye(len(products)), score[chosen])
+    penalty = _PENALTY * chosen.sum() + np.diag(products) * shrinks[chosen]
+    slopes = np.linalg.solve(products + np.diag(penalty), score[chosen])
     return lambda table, leaves: np.concatenate([x @ slopes for _, x in within.blocks(table, leaves)])
 
 
@@ -126,8 +128,8 @@ def tilted_shares(
     weights : (N,) of the records, or None where all count alike
     rule : LeafRule
         A slope rests on at least ``least`` statistical units in effect, (Σ w x²)² / Σ w x⁴ over distances x from the
-        mean of the leaf, of those in the class; ``significance`` is the expected share of the predictors with slopes
-        whose relation is chance.
+        mean of the leaf, of those in the class; ``significance`` is the probability with which chance gives one
+        predictor a slope.
 
     Notes
     -----
@@ -136,9 +138,13 @@ def tilted_shares(
     over the records of each class are those of the source but for the ridge: what is lost within leaves of a relation
     with each predictor is restored.
 
-    Predictors are chosen by score tests at the shares of the leaves (Rao 1948). Each step takes one class at a time
-    with an upper bound of the information, share · XᵀX, and scales the shares of the leaves (Deming and Stephan 1940);
-    a step that loses likelihood is halved (after Böhning 1992).
+    Predictors are chosen by score tests at the shares of the leaves (Rao 1948). With t the statistic and c what chance
+    exceeds with probability ``significance``, the ridge adds c / (t − c) of the information: a predictor by itself
+    keeps 1 − c / t of its slope, which is 0 where the test just passes, so that no single person switches a relation
+    on (positive-part shrinkage, James and Stein 1961; non-negative garrote, Breiman 1995).
+
+    Each step takes one class at a time with an upper bound of the information, share · XᵀX, and scales the shares of
+    the leaves (Deming and Stephan 1940); a step that loses likelihood is halved (after Böhning 1992).
     """
     classes, codes = np.unique(target, return_inverse=True)
     if not 1 < len(classes) <= _MOST_CLASSES:
@@ -159,33 +165,35 @@ def tilted_shares(
     rests = (second > 1e-9) & (second**2 >= rule.least * fourth)
     tested = np.where(rests, score**2 / np.maximum(second, 1e-9), 0.0).sum(axis=1) * rule.independent
     freedom = np.minimum(rests.sum(axis=1), q - 1)
-    chosen = _beyond_chance(tested, freedom, freedom > 0, rule)
+    shrinks = _shrinkage(tested, freedom, freedom > 0, rule)
+    chosen = np.isfinite(shrinks)
     if not chosen.any():
         return None
     with np.errstate(divide="ignore"):
         start = TiltedShares(classes, np.log(shares), within.only(chosen), np.zeros((int(chosen.sum()), q)))
-    return _Fit(predictors, codes, leaf, w, held).best(start, rests[chosen], score[chosen])
+    penalty = _PENALTY * chosen.sum() + second[chosen] * shrinks[chosen, None]
+    return _Fit(predictors, codes, leaf, w, held, penalty).best(start, rests[chosen], score[chosen])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Fit:
-    """What slopes are fitted to: N records, and the weight of each class in each leaf (L, q)."""
+    """What slopes are fitted to: N records, the weight of each class in each leaf (L, q), and the ridge (s, q)."""
 
     predictors: Singles
     codes: Integers
     leaf: Integers
     weights: Floats
     held: Floats
+    penalty: Floats
 
     def best(self, start: TiltedShares, rests: Flags, sums: Floats) -> TiltedShares:
         """Return the shares of largest likelihood, slopes where (s, q) ``rests``; ``sums`` are Σ w x by class."""
-        penalty = _PENALTY * len(rests)
-        inverses, best, likelihood, step = self._inverses(start.within, rests, penalty), start, -np.inf, 1.0
+        inverses, best, likelihood, step = self._inverses(start.within, rests), start, -np.inf, 1.0
         move = np.zeros_like(sums), np.zeros_like(self.held)
         for _ in range(_STEPS):
             tried = replace(best, log_shares=best.log_shares + step * move[1], slopes=best.slopes + step * move[0])
             reached, gradient, totals = self._at(tried)
-            reached -= penalty / 2 * float((tried.slopes**2).sum())
+            reached -= float((self.penalty * tried.slopes**2).sum()) / 2
             if reached <= likelihood:
                 step /= 2
                 continue
@@ -193,7 +201,7 @@ class _Fit:
             if gained < _ENOUGH:
                 break
             scaled = np.log(np.where(self.held > 0, self.held / np.maximum(totals, 1e-300), 1.0))
-            move = np.einsum("cij,jc->ic", inverses, sums - gradient - penalty * tried.slopes), scaled
+            move = np.einsum("cij,jc->ic", inverses, sums - gradient - self.penalty * tried.slopes), scaled
         return best
 
     def _at(self, tilted: TiltedShares) -> tuple[float, Floats, Floats]:
@@ -206,15 +214,16 @@ class _Fit:
             totals += _sums(own, shares, w, len(totals))
         return likelihood, sums, totals
 
-    def _inverses(self, within: _Within, rests: Flags, penalty: float) -> Floats:
+    def _inverses(self, within: _Within, rests: Flags) -> Floats:
         """Return (q, s, s) inverses of an upper bound of each class's information, 0 where there is no slope."""
         products, w = np.zeros((len(rests),) * 2), self.weights
         for rows, x in within.blocks(self.predictors, self.leaf):
             products += x.T * w[rows] @ x
         inverses = np.zeros((rests.shape[1], *products.shape))
-        for one, own, share in zip(inverses, rests.T, self.held.sum(axis=0) / self.held.sum(), strict=True):
+        shares = self.held.sum(axis=0) / self.held.sum()
+        for one, own, share, penalty in zip(inverses, rests.T, shares, self.penalty.T, strict=True):
             free = np.ix_(own, own)
-            one[free] = np.linalg.inv(share * products[free] + penalty * np.eye(int(own.sum())))
+            one[free] = np.linalg.inv(share * products[free] + np.diag(penalty[own]))
         return inverses
 
 
@@ -223,9 +232,8 @@ def _sums(group: Integers, x: Floats, weights: Floats, n_groups: int) -> Floats:
     return np.asarray(csr_matrix((weights, (group, np.arange(len(group)))), shape=(n_groups, len(group))) @ x)
 
 
-def _beyond_chance(tested: Floats, freedom: Integers | int, rests: Flags, rule: LeafRule) -> Flags:
-    """Return (p,) which statistics chance does not explain, by Benjamini and Hochberg's rule."""
-    p = np.where(rests, chi2.sf(tested, np.maximum(freedom, 1)), 1.0)
-    ordered = np.sort(p)
-    within = np.flatnonzero(ordered <= rule.significance * np.arange(1, len(p) + 1) / len(p))
-    return np.asarray(rests & (p <= ordered[within[-1]])) if len(within) else np.zeros(len(p), dtype=bool)
+def _shrinkage(tested: Floats, freedom: Integers | int, rests: Flags, rule: LeafRule) -> Floats:
+    """Return (p,) the ridge that each predictor adds, in parts of its information; infinite where it has no slope."""
+    by_chance = chi2.isf(rule.significance, np.maximum(freedom, 1))
+    beyond = np.where(rests, tested - by_chance, 0.0)
+    return np.where(beyond > 0, by_chance / np.maximum(beyond, 1e-300), np.inf)

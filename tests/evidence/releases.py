@@ -137,16 +137,21 @@ def released(name: str, folder: Path, minutes: float) -> dict[str, Any]:
     if minutes:
         command(folder, record, "tune", str(plan), "--write", "--minutes", str(minutes))
     command(folder, record, "run", str(plan))
+    return record | measured(name, folder)
+
+
+def measured(name: str, folder: Path) -> dict[str, Any]:
+    """Return the figures of the release, or of the candidate, that a table's folder holds; none where there is none."""
+    case = CASES[name]
     found = [*folder.glob("home/releases/**/data.parquet"), *folder.glob("home/candidates/**/data.parquet")]
-    if found:
-        given = pd.read_csv(source, low_memory=False)
-        got = pd.read_parquet(found[0])
-        same = [c for c in got if c in given]
-        got = got[same].astype({c: given[c].dtype for c in same if given[c].dtype == object}, errors="ignore")
-        units = given[case.unit] if case.unit in given and given[case.unit].duplicated().any() else None
-        record["left out"] = [c for c in given if c not in got]
-        record["sense"] = asdict(sense(given, got, case.models, units))
-    return record
+    if not found:
+        return {}
+    given, got = pd.read_csv(folder / f"{name}.csv", low_memory=False), pd.read_parquet(found[0])
+    same = [c for c in got if c in given]
+    got = got[same].astype({c: given[c].dtype for c in same if given[c].dtype == object}, errors="ignore")
+    units = given[case.unit] if case.unit in given and given[case.unit].duplicated().any() else None
+    left_out = [c for c in given if c not in got]
+    return {"table": name, "left out": left_out, "sense": asdict(sense(given, got, case.models, units))}
 
 
 def command(folder: Path, record: dict[str, Any], verb: str, *arguments: str) -> None:
@@ -165,12 +170,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", nargs="+", choices=CASES)
     parser.add_argument("--minutes", type=float, default=10, help="of tune; 0 leaves it out")
+    parser.add_argument("--again", action="store_true", help="measure what the folder keeps, and release nothing")
     parser.add_argument("--keep", type=Path, required=True)
     parser.add_argument("--results", type=Path, required=True)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     for name in given.tables:
-        one = released(name, given.keep / name, given.minutes)
+        folder = given.keep / name
+        one = measured(name, folder) if given.again else released(name, folder, given.minutes)
         with given.results.open("a") as file:
             file.write(json.dumps(one) + "\n")
         print(json.dumps(one, indent=1), flush=True)  # noqa: T201

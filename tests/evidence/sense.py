@@ -59,7 +59,8 @@ def sense(source: pd.DataFrame, released: pd.DataFrame, models: Models, units: p
     common = [name for name in source if name in released and source[name].notna().any()]
     source, released = source[common], released[common]
     numbers = [name for name in common if pd.api.types.is_numeric_dtype(source[name])]
-    levels = [name for name in common if source[name].nunique() <= LEVELS or name not in numbers]
+    few = [name for name in numbers if max(source[name].nunique(), released[name].nunique()) <= LEVELS]
+    levels = [name for name in common if name in few or name not in numbers]
     rng = np.random.default_rng(0)
     of = units.to_numpy() if units is not None else np.arange(len(source))
     first = pd.Series(of).isin(rng.permutation(np.unique(of))[::2]).to_numpy()
