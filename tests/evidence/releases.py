@@ -69,6 +69,11 @@ OF_NHANES = [
     "Work", "Weight", "Height", "BMI", "BMI_WHO", "Pulse", "BPSysAve", "BPDiaAve", "DirectChol", "TotChol", "Diabetes",
     "HealthGen", "SleepHrsNight", "SleepTrouble", "PhysActive", "AlcoholDay", "Smoke100",
 ]  # fmt: skip
+MODELS_OF_ADULT: Models = (
+    ("hours-per-week", ("age", "education-num", "sex")),
+    ("income", ("age", "education-num", "hours-per-week")),
+    ("capital-gain", ("age", "education-num")),
+)
 MODELS_OF_NHANES: Models = (
     ("BMI", ("Age", "Sex", "HHIncomeMid")),
     ("BPSysAve", ("Age", "BMI", "Sex")),
@@ -89,14 +94,8 @@ CASES = {
         ),
         unit="UTILITYID",
     ),
-    "adult": Case(
-        _file("adult_trn", 10000),
-        (
-            ("hours-per-week", ("age", "education-num", "sex")),
-            ("income", ("age", "education-num", "hours-per-week")),
-            ("capital-gain", ("age", "education-num")),
-        ),
-    ),
+    "adult": Case(_file("adult_trn", 10000), MODELS_OF_ADULT),
+    "adult_whole": Case(_file("adult_trn"), MODELS_OF_ADULT),
     "nhanes": Case(_nhanes, MODELS_OF_NHANES, unit="ID"),
     "nhanes28": Case(_nhanes_28, MODELS_OF_NHANES, unit="ID"),
     "nhefs": Case(
