@@ -25,7 +25,7 @@ from anoncore.kernels.donor_tree import (
 )
 from anoncore.kernels.ranks import normal_scores
 from anoncore.kernels.ridge import ridge
-from anoncore.kernels.shared_slopes import may_have_slopes, slope_within, tilted_shares
+from anoncore.kernels.shared_slopes import centred, may_have_slopes, slope_within, tilted_shares
 from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values, without_extremes
 from anoncore.microdata import Microdata, Schema, Variable, outer_limits, round_to
 
@@ -433,7 +433,8 @@ class Drawing:
         own, leaf = tree.leaf_of(source), tree.leaf_of(table)
         left, expected = left - lines.at(source, own), expected + lines.at(table, leaf)
         if self._slopes(source, rows):
-            within = slope_within(source, left, own, self._weights(rows), self._rule(left, rows))
+            beyond, weights = centred(left, own, self._weights(rows)), self._weights(rows)
+            within = slope_within(source, beyond, own, weights, self._rule(beyond, rows))
             left, expected = left - within(source, own), expected + within(table, leaf)
 
         def number(records: Integers) -> Floats:

@@ -18,11 +18,11 @@ Integers = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 Singles = NDArray[np.float32]
 
-# With fewer units, slopes told an attacker who knew 20 000 strangers more of members than leaves did.
+# With fewer units, an attacker who knew 20 000 strangers learned more about members from slopes than from leaves.
 _UNITS_PER_PREDICTOR = 50
 _MOST_CLASSES = 64
-_PENALTY = 2.0  # for each predictor with a slope
-_STEPS, _ENOUGH = 12, 0.1  # of the fit, at most; and the gain of log-likelihood at which it ends
+_PENALTY = 2.0  # times the number of predictors with a slope
+_STEPS, _ENOUGH = 25, 0.1  # of the fit, at most; and the gain of log-likelihood by a full step at which it ends
 
 
 def may_have_slopes(predictors: Singles, units: int) -> bool:
@@ -47,7 +47,7 @@ class _Within:
         leaves, at = np.unique(leaf, return_inverse=True)
         p, size = predictors.shape[1], np.bincount(at, weights=weights)
         means = np.zeros((len(leaves), p))
-        for rows in blocks(len(leaf)):
+        for rows in blocks(len(leaf), p):
             means += _sums(at[rows], predictors[rows].astype(np.float64), weights[rows], len(leaves))
         whole = cls(leaves, means / size[:, None], np.ones(p), np.arange(p))
         squares = sum((weights[rows] @ x**2 for rows, x in whole.blocks(predictors, leaf)), np.zeros(p))
@@ -60,7 +60,7 @@ class _Within:
 
     def blocks(self, predictors: Singles, leaf: Integers) -> Iterator[tuple[slice, Floats]]:
         """Yield rows and their distances, in blocks, of a table of all predictors."""
-        for rows in blocks(len(leaf)):
+        for rows in blocks(len(leaf), max(len(self.chosen), 1)):
             own = np.searchsorted(self.leaves, leaf[rows])
             yield rows, (predictors[rows][:, self.chosen] - self.means[own]) / self.spread
 
@@ -68,7 +68,7 @@ class _Within:
 def slope_within(
     predictors: Singles, target: Floats, leaf: Integers, weights: Floats | None, rule: LeafRule
 ) -> Callable[[Singles, Integers], Floats]:
-    """Return what predicts ``target`` (N,) beyond the mean of its leaf (N,), from predictors (M, p) and leaves (M,).
+    """Return what predicts ``target`` (N,), of mean 0 in each leaf (N,), from predictors (M, p) and leaves (M,).
 
     By ridge regression on those of the predictors (N, p) whose relation within leaves exceeds chance. Weights and rule
     as for `tilted_shares`.
@@ -80,7 +80,8 @@ def slope_within(
         score += (w[rows] * target[rows]) @ x
         fourth += w[rows] @ x**4
     tested = score**2 / max(float(w @ target**2), 1e-300) * rule.independent
-    shrinks = _shrinkage(tested, 1, (fourth > 0) & (w.sum() ** 2 >= rule.least * fourth), rule)
+    rests = _few_units(np.full(len(fourth), w.sum()), fourth, rule)
+    shrinks = _shrinkage(tested, 1, np.isfinite(rests), rule) + rests
     chosen = np.isfinite(shrinks)
     within = within.only(chosen)
     if not chosen.any():
@@ -127,24 +128,26 @@ def tilted_shares(
     leaf : (N,) the leaf of each record
     weights : (N,) of the records, or None where all count alike
     rule : LeafRule
-        A slope rests on at least ``least`` statistical units in effect, (Σ w x²)² / Σ w x⁴ over distances x from the
-        mean of the leaf, of those in the class; ``significance`` is the probability with which chance gives one
-        predictor a slope.
+        A slope rests on more than ``least`` statistical units in effect, (Σ w x²)² / Σ w x⁴ over distances x from the
+        mean of the leaf, of those in the class, and is 0 for classes and predictors that fewer hold;
+        ``significance`` is the probability with which chance gives one predictor a slope.
 
     Notes
     -----
     Multinomial logistic regression with a ridge on the slopes and an intercept for each leaf and class: a class that a
-    leaf does not hold stays away from it. At the fit each leaf has the shares of the source, and the sums of predictors
+    leaf does not hold is not drawn in it. At the fit each leaf has the shares of the source, and the sums of predictors
     over the records of each class are those of the source but for the ridge: what is lost within leaves of a relation
     with each predictor is restored.
 
     Predictors are chosen by score tests at the shares of the leaves (Rao 1948). With t the statistic and c what chance
     exceeds with probability ``significance``, the ridge adds c / (t − c) of the information: a predictor by itself
-    keeps 1 − c / t of its slope, which is 0 where the test just passes, so that no single person switches a relation
-    on (positive-part shrinkage, James and Stein 1961; non-negative garrote, Breiman 1995).
+    keeps 1 − c / t of its slope, which is 0 where the test just passes, so that no single person decides whether there
+    is a relation (positive-part shrinkage, James and Stein 1961; non-negative garrote, Breiman 1995). For u units in
+    effect it adds least / (u − least). t ignores that the classes of a leaf exclude each other, and is too small where
+    leaves differ.
 
-    Each step takes one class at a time with an upper bound of the information, share · XᵀX, and scales the shares of
-    the leaves (Deming and Stephan 1940); a step that loses likelihood is halved (after Böhning 1992).
+    Each step takes share · XᵀX for the information of a class, without that of two classes together, and scales the
+    shares of the leaves (Deming and Stephan 1940); a step that loses likelihood is halved.
     """
     classes, codes = np.unique(target, return_inverse=True)
     if not 1 < len(classes) <= _MOST_CLASSES:
@@ -162,7 +165,8 @@ def tilted_shares(
         fourth += _sums(at[rows], squares**2, w[rows], n_leaves)
         score += _sums(codes[rows], x, w[rows], q)  # that of the shares is 0
     second, fourth, score = second.T @ shares, fourth.T @ shares, score.T
-    rests = (second > 1e-9) & (second**2 >= rule.least * fourth)
+    few = _few_units(second, fourth, rule)
+    rests = np.isfinite(few)
     tested = np.where(rests, score**2 / np.maximum(second, 1e-9), 0.0).sum(axis=1) * rule.independent
     freedom = np.minimum(rests.sum(axis=1), q - 1)
     shrinks = _shrinkage(tested, freedom, freedom > 0, rule)
@@ -171,7 +175,8 @@ def tilted_shares(
         return None
     with np.errstate(divide="ignore"):
         start = TiltedShares(classes, np.log(shares), within.only(chosen), np.zeros((int(chosen.sum()), q)))
-    penalty = _PENALTY * chosen.sum() + second[chosen] * shrinks[chosen, None]
+    few = np.where(rests, few, 0.0)[chosen]
+    penalty = _PENALTY * chosen.sum() + second[chosen] * (shrinks[chosen, None] + few)
     return _Fit(predictors, codes, leaf, w, held, penalty).best(start, rests[chosen], score[chosen])
 
 
@@ -197,7 +202,7 @@ class _Fit:
             if reached <= likelihood:
                 step /= 2
                 continue
-            gained, best, likelihood = reached - likelihood, tried, reached
+            gained, best, likelihood, step = (reached - likelihood) / step, tried, reached, 1.0
             if gained < _ENOUGH:
                 break
             scaled = np.log(np.where(self.held > 0, self.held / np.maximum(totals, 1e-300), 1.0))
@@ -215,7 +220,7 @@ class _Fit:
         return likelihood, sums, totals
 
     def _inverses(self, within: _Within, rests: Flags) -> Floats:
-        """Return (q, s, s) inverses of an upper bound of each class's information, 0 where there is no slope."""
+        """Return (q, s, s) inverses of share · XᵀX and the ridge of each class, 0 where there is no slope."""
         products, w = np.zeros((len(rests),) * 2), self.weights
         for rows, x in within.blocks(self.predictors, self.leaf):
             products += x.T * w[rows] @ x
@@ -230,6 +235,21 @@ class _Fit:
 def _sums(group: Integers, x: Floats, weights: Floats, n_groups: int) -> Floats:
     """Return (n_groups, p) weighted sums of the rows (n, p) of each group."""
     return np.asarray(csr_matrix((weights, (group, np.arange(len(group)))), shape=(n_groups, len(group))) @ x)
+
+
+def centred(target: Floats, leaf: Integers, weights: Floats | None) -> Floats:
+    """Return ``target`` (N,) less the mean of the own leaf."""
+    leaves, at = np.unique(leaf, return_inverse=True)
+    w = np.ones(len(target)) if weights is None else weights
+    means = np.bincount(at, weights=w * target, minlength=len(leaves)) / np.bincount(at, weights=w)
+    return np.asarray(target - means[at])
+
+
+def _few_units(second: Floats, fourth: Floats, rule: LeafRule) -> Floats:
+    """Return the ridge for the units on which slopes rest, in parts of the information; infinite for too few."""
+    effective = np.where(second > 1e-9, second**2 / np.maximum(fourth, 1e-300), 0.0)
+    beyond = np.maximum(effective - rule.least, 0.0)
+    return np.where(beyond > 0, rule.least / np.maximum(beyond, 1e-300), np.inf)
 
 
 def _shrinkage(tested: Floats, freedom: Integers | int, rests: Flags, rule: LeafRule) -> Floats:

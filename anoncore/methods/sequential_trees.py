@@ -42,8 +42,8 @@ class SequentialTrees(Method):
     k : int, at least 2
         Numbers that fewer units hold are not released as they are.
     significance : float, in (0, 1]
-        Probability with which chance alone makes a split of a tree stay. More keeps weaker relations, and adapts
-        more to single records.
+        Probability with which chance alone makes a split of a tree stay, or gives a predictor a slope that the leaves
+        share. More keeps weaker relations, and adapts more to single records.
     first : tuple of variable names
         Variables to draw first, in this order; the others follow in the order of the table.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import psutil
@@ -54,6 +55,7 @@ _PREFECT_SERVER = {
 
 # How many runs may be under way at once; the operator may set it.
 AT_ONCE = "ANONFLOW_RUNS_AT_ONCE"
+HEADERS = "PREFECT_CLIENT_CUSTOM_HEADERS"
 # Memory that a run of a hundred thousand records needs, in bytes.
 RUN_MEMORY = 1e9
 
@@ -99,8 +101,7 @@ def variables(
         if server not in own:
             settings |= {name: os.environ[name] for name in names if os.environ.get(name)}
     if part == "worker":
-        own_headers = json.loads(os.environ.get("PREFECT_CLIENT_CUSTOM_HEADERS") or "{}")
-        settings["PREFECT_CLIENT_CUSTOM_HEADERS"] = json.dumps(own_headers | {RUN_HEADER: secret(home, "runs")})
+        settings[HEADERS] = json.dumps(_stated_headers() | {RUN_HEADER: secret(home, "runs")})
     if part == "prefect":
         settings[RUN_HEADER_VARIABLE] = secret(home, "runs")
         database = databases["prefect"].replace("postgresql://", "postgresql+asyncpg://")
@@ -112,6 +113,22 @@ def variables(
     if part == "mlflow":
         settings |= {"ANONFLOW_MLFLOW_STORE": databases["mlflow"], "ANONFLOW_PASSWORD": secret(home, "mlflow")}
     return settings
+
+
+def _stated_headers() -> dict[str, str]:
+    """Return the headers that an operator states for Prefect's client, but for ours.
+
+    Raises
+    ------
+    Refused
+        Where they are no object of JSON; the message does not repeat them.
+    """
+    stated = None
+    with suppress(ValueError):
+        stated = json.loads(os.environ.get(HEADERS) or "{}")
+    if not isinstance(stated, dict):
+        raise Refused(f"{HEADERS} must be a JSON object")
+    return {name: value for name, value in stated.items() if name.lower() != RUN_HEADER}
 
 
 def with_database(url: str, database: str) -> str:

@@ -137,7 +137,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("millions", nargs="+", type=float)
     parser.add_argument("--engine", default="local", choices=("memory", "local", "dask"))
-    parser.add_argument("--folder", type=Path, required=True, help="emptied sources and homes are made here")
+    parser.add_argument("--folder", type=Path, required=True, help="in which a source and a home are made for each run")
     parser.add_argument("--results", type=Path, required=True)
     given = parser.parse_args()
     for millions in given.millions:

@@ -1,4 +1,4 @@
-"""From a raw table to a release as a custodian goes: draft, at most three edits, `tune`, `run`; then what is kept.
+"""From a raw table to a release as a custodian goes: draft, `tune`, `run`; then what is kept.
 
 Run with ``python -m tests.evidence.releases survey nhefs ... --results FILE --keep FOLDER``. The commands of
 `anonflow` run as processes of their own, in a home for each table; their output stays in the folder. The release, or
@@ -21,21 +21,17 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from tests.evidence.sense import Models, sense
 from tests.evidence.verdicts import FOLDER
 
-Edit = Callable[[dict[str, Any]], None]
-
 
 @dataclass(frozen=True)
 class Case:
-    """A table, what its custodian edits in the draft, the textbook's models, and whose records belong together."""
+    """A table, the textbook's models, and the column by which records belong together."""
 
     read: Callable[[], pd.DataFrame]
     models: Models
-    edits: tuple[Edit, ...] = ()
     unit: str | None = None
 
 
@@ -128,11 +124,6 @@ def released(name: str, folder: Path, minutes: float) -> dict[str, Any]:
     table.to_csv(source, index=False)
     record: dict[str, Any] = {"table": name, "records": len(table), "variables": len(table.columns)}
     command(folder, record, "plan", str(source), "-o", str(plan))
-    document = yaml.safe_load(plan.read_text())
-    for edit in case.edits:
-        edit(document)
-    if case.edits:
-        plan.write_text(yaml.safe_dump(document, sort_keys=False))
     if minutes:
         command(folder, record, "tune", str(plan), "--write", "--minutes", str(minutes))
     command(folder, record, "run", str(plan))
@@ -145,6 +136,8 @@ def measured(name: str, folder: Path) -> dict[str, Any]:
     found = [*folder.glob("home/releases/**/data.parquet"), *folder.glob("home/candidates/**/data.parquet")]
     if not found:
         return {}
+    if len(found) > 1:
+        raise ValueError(f"{folder} holds {len(found)} releases; name an empty folder")
     given, got = pd.read_csv(folder / f"{name}.csv", low_memory=False), pd.read_parquet(found[0])
     same = [c for c in got if c in given]
     got = got[same].astype({c: given[c].dtype for c in same if given[c].dtype == object}, errors="ignore")

@@ -53,7 +53,8 @@ class HouseholdTrees(Method):
     k : int, at least 2
         Numbers and sizes that fewer households hold are not released as they are.
     significance : float, in (0, 1]
-        Probability with which chance alone makes a split of a tree stay.
+        Probability with which chance alone makes a split of a tree stay, or gives a predictor a slope that the leaves
+        share.
     """
 
     title: ClassVar[str] = "Household trees"

@@ -50,6 +50,14 @@ def test_runs_show_prefect_that_they_are_ours(home: Home, monkeypatch: pytest.Mo
     assert shown not in prefect_auth(home)
 
 
+@pytest.mark.parametrize("stated", ["{", "[1]", "secret"])
+def test_headers_that_are_no_object_are_refused(home: Home, monkeypatch: pytest.MonkeyPatch, stated: str) -> None:
+    monkeypatch.setenv("PREFECT_CLIENT_CUSTOM_HEADERS", stated)
+    layout = Layout(str(home.path), "http://127.0.0.1:1", "http://127.0.0.1:2")
+    with pytest.raises(Refused, match=r"^PREFECT_CLIENT_CUSTOM_HEADERS must be a JSON object$"):
+        settings.variables("worker", home, layout, {"prefect": "postgresql://"})
+
+
 def test_servers_elsewhere_are_named_by_the_environment(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "http://prefect:4200/api")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
