@@ -265,7 +265,8 @@ def leaf_lines(
     -----
     Variables that few records hold together share few leaves, within which their relation is lost otherwise. A slope is
     shrunk by 1 − c / F for what chance gives at most, c: it is 0 where its test just passes, so that no single person
-    switches a line on. Source: Quinlan 1992 (model trees), with one predictor a leaf; Breiman 1995 (garrote).
+    decides whether there is a line, but one may decide which predictor it follows. Source: Quinlan 1992 (model trees),
+    with one predictor a leaf; Breiman 1995 (garrote).
     """
     leaves, starts = np.unique(tree.leaves, return_index=True)
     w = (np.ones(len(target)) if weights is None else weights)[tree.ordered]

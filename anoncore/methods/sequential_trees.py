@@ -23,11 +23,12 @@ class SequentialTrees(Method):
     """Sequential trees: every variable is drawn from records that are alike in the variables drawn before it.
 
     The variables are taken in turn. A tree divides the original records into leaves that are alike in the variables
-    before; each released record falls into a leaf by what was already drawn for it, and takes the level of a random
-    record of that leaf. A number that many hold (zero, say) and a missing value are levels. Other numbers are drawn
-    by rank and smoothed: no number of fewer than k units is released but by chance, none lies outside the range of the
-    source's, rounded to the variable's precision. A combination that an edit forbids, or that never occurs where it
-    should, is drawn again. Splits that chance explains are removed.
+    before; each released record falls into a leaf by what was already drawn for it, and takes a level of that leaf:
+    that of a random record, or in large tables with probabilities that also follow weak relations within leaves. A
+    number that many hold (zero, say) and a missing value are levels. Other numbers are drawn by rank and smoothed: no
+    number of fewer than k units is released but by chance, none lies outside the range of the source's, rounded to the
+    variable's precision. A combination that an edit forbids, or that never occurs where it should, is drawn again.
+    Splits that chance explains are removed.
 
     Nothing is proven about a single record.
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import f, linregress
 from sklearn.tree import DecisionTreeRegressor
 from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
@@ -140,6 +141,19 @@ def test_a_line_in_a_leaf_carries_what_the_leaf_is_too_wide_for_and_chance_gives
     rest = y - lines.at(x, tree.leaf_of(x))
     assert rest[:100].std() < 0.2
     assert rest.mean() == pytest.approx(y.mean())
+
+
+def test_a_line_grows_from_0_at_the_border_of_its_test():
+    """As F grows past what chance gives at most, c, a line has 1 − c / F of its full slope."""
+    draw = np.random.default_rng(8)
+    x, noise = draw.normal(size=(400, 1)).astype(np.float32), draw.normal(size=400)
+    tree = DonorTree.grow(x, noise, LeafRule(400, 0.05), rng=draw)
+    for strength in np.linspace(0.0, 0.6, 13):
+        y = strength * x[:, 0] + noise
+        fitted = linregress(x[:, 0], y)
+        found = (fitted.slope / fitted.stderr) ** 2
+        kept = max(1 - f.isf(0.05, 1, 398) / found, 0.0)
+        assert leaf_lines(tree, x, y, 0.05).slope[0] == pytest.approx(kept * fitted.slope, abs=1e-4)
 
 
 @pytest.mark.parametrize("classes", [0, 4])
