@@ -10,16 +10,16 @@ import numpy as np
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import Floats, Indices, nearest, nearest_of_others
 
-_ROUNDS = 4  # divisions into cells, each around other points
-_FEW = 4000  # points that are compared with all without a further division: that takes as long
+_FEW = 4000  # points that are not divided into cells: comparing all with all takes as long
+_PARTS = 8  # of the points, with one after the other of which those are compared that no cell has settled
 
 
 def without_neighbour(points: Floats, reach: float, units: Indices | None = None) -> tuple[Indices, Floats]:
     """Find the points whose nearest other point is farther than ``reach``, exactly.
 
     Points are divided into cells around √N of them, and compared within their cells: a point with another one within
-    reach there is none of those sought. What is left after some divisions is compared with all points, so that cells
-    decide on the time alone and never on the result.
+    reach there is none of those sought. What is left is compared with one part of all points after the other, until
+    another one within reach is found, so that cells and parts decide on the time alone and never on the result.
 
     Parameters
     ----------
@@ -50,59 +50,66 @@ def without_neighbour(points: Floats, reach: float, units: Indices | None = None
     if len(points) < 2:
         raise AnonymizationError(f"at least two points are needed, got {len(points)}")
     left = np.arange(len(points))
-    for turn in range(_ROUNDS):
-        if len(left) <= _FEW:
+    if len(points) > _FEW:
+        left = left[_nearest_in_cells(points, units) > reach]
+    distance = np.full(len(left), np.inf)
+    # Each part spans the file, since files are often sorted, and holds at least two points.
+    parts = min(_PARTS, len(points) // 2)
+    for start in range(parts if len(left) else 0):
+        distance = np.minimum(distance, _nearest_other(points, left, np.arange(start, len(points), parts), units))
+        far = distance > reach
+        left, distance = left[far], distance[far]
+        if not len(left):
             break
-        left = left[_nearest_in_cells(points, left, turn, units) > reach]
-    if not len(left):
-        return left, np.empty(0)
-    distance = _nearest_other(points, left, units)
-    far = distance > reach
-    return left[far], distance[far]
+    return left, distance
 
 
-def _nearest_other(points: Floats, asked: Indices, units: Indices | None) -> Floats:
-    """Return (q,) distances of points to their nearest others, infinite where there is none."""
+def _nearest_other(points: Floats, asked: Indices, part: Indices, units: Indices | None) -> Floats:
+    """Return (q,) distances of points to their nearest others in a part, infinite where there is none."""
+    rows, others = points[asked], points[part]
     if units is None:
-        return nearest(points[asked], points, 1, skip_self=asked)[0][:, 0]
-    if (units == units[0]).all():
-        return np.full(len(asked), np.inf)
-    return nearest_of_others(points[asked], points, 1, own=units[asked], units=units)[0][:, 0]
+        place = np.searchsorted(part, asked)
+        own = np.where(part[np.minimum(place, len(part) - 1)] == asked, place, -1)
+        return nearest(rows, others, 1, skip_self=own)[0][:, 0]
+    held = units[part]
+    if (held != held[0]).any():
+        return nearest_of_others(rows, others, 1, own=units[asked], units=held)[0][:, 0]
+    distance, strangers = np.full(len(asked), np.inf), units[asked] != held[0]
+    if strangers.any():
+        distance[strangers] = nearest(rows[strangers], others, 1)[0][:, 0]
+    return distance
 
 
-def _distance_to_one_near(points: Floats, asked: Indices, units: Indices | None, members: Indices) -> Floats:
-    """Return (q,) distances of points to a near other among ``members``, infinite where there is none.
+def _distance_to_one_near(points: Floats, members: Indices, units: Indices | None) -> Floats:
+    """Return (q,) distances of the members of a cell to a near other one, infinite where there is none.
 
     Single precision decides which one is near, double precision how far that one is.
     """
-    rows, others = points[asked], points[members]
-    left, right = ((table - others[0]).astype(np.float32) for table in (rows, others))
-    values = np.einsum("ij,ij->i", right, right) - 2.0 * (left @ right.T)
-    own = np.arange(len(points)) if units is None else units
-    values[own[asked][:, None] == own[members]] = np.inf
+    rows = points[members]
+    single = (rows - rows[0]).astype(np.float32)
+    values = np.einsum("ij,ij->i", single, single) - 2.0 * (single @ single.T)
+    own = members if units is None else units[members]
+    values[own[:, None] == own] = np.inf
     chosen = values.argmin(axis=1)
-    apart = rows - others[chosen]
+    apart = rows - rows[chosen]
     distance = np.sqrt(np.einsum("ij,ij->i", apart, apart))
-    return np.where(np.isinf(values[np.arange(len(asked)), chosen]), np.inf, distance)
+    return np.where(np.isinf(values[np.arange(len(rows)), chosen]), np.inf, distance)
 
 
-def _nearest_in_cells(points: Floats, asked: Indices, turn: int, units: Indices | None) -> Floats:
-    """Return (q,) upper bounds of the distances from the points asked about to their nearest others."""
+def _nearest_in_cells(points: Floats, units: Indices | None) -> Floats:
+    """Return (N,) upper bounds of the distances from the points to their nearest others."""
     n = len(points)
     number = math.ceil(math.sqrt(n))
-    # Every √N-th point, in each turn others: files are often sorted.
-    centres = points[(np.arange(number) * n // number + turn * number // _ROUNDS) % n]
+    # Every √N-th point: files are often sorted.
+    centres = points[np.arange(number) * n // number]
     cell = nearest(points, centres, 1)[1][:, 0]
     order = np.argsort(cell, kind="stable")
     bounds = np.full(n, np.inf)
-    wanted = np.zeros(n, dtype=bool)
-    wanted[asked] = True
     # Parts of crowded cells: a bound need not be the least one.
     ends = np.searchsorted(cell[order], np.arange(number + 1))
     starts = [place for a, b in itertools.pairwise(ends) for place in range(a, b, 4 * number)]
     for start, end in zip(starts, [*starts[1:], n], strict=True):
         members = np.sort(order[start:end])
-        rows = members[wanted[members]]
-        if len(members) > 1 and len(rows):
-            bounds[rows] = _distance_to_one_near(points, rows, units, members)
-    return bounds[asked]
+        if len(members) > 1:
+            bounds[members] = _distance_to_one_near(points, members, units)
+    return bounds

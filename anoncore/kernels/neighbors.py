@@ -28,6 +28,7 @@ _CROWD = 1024  # candidates per query from which the direct route is cheaper
 _ENTRIES = 1 << 20  # distances computed at a time on the direct route
 _SEPARATE = 1.0 + 1e-12  # a ratio of distances that rounding in double precision cannot reverse
 _CODED = 10_000_000  # pairs from which on it pays to look for indicators of levels
+_KEYED = 256  # points whose keys are computed at a time, in the cache
 _TINY = 1e-30  # covers underflow of single precision, in units of the largest coordinate
 _BLAS = threads.BLAS
 _threads = threads.available
@@ -193,11 +194,13 @@ def distinct_rows(points: Floats) -> tuple[Indices, Indices, Indices]:
 
 def _distinct(points: Floats) -> _Distinct | None:
     """Group identical rows; None when there are none."""
-    keys = np.zeros(len(points), dtype=np.uint64)
+    keys = np.empty(len(points), dtype=np.uint64)
     weights = np.cumprod(np.full(points.shape[1], 0x9E3779B97F4A7C15, dtype=np.uint64))
-    for column, weight in zip(points.T, weights, strict=True):
-        bits = (column + 0.0).view(np.uint64)  # −0 becomes +0
-        keys += (bits ^ (bits >> np.uint64(32))) * weight
+    for start in range(0, len(points), _KEYED):
+        rows = slice(start, start + _KEYED)
+        bits = (points[rows] + 0.0).view(np.uint64)  # −0 becomes +0
+        bits ^= bits >> np.uint64(32)
+        keys[rows] = bits @ weights
     _, first, inverse, count = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
     if len(first) == len(points):
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pandas as pd
@@ -38,18 +38,22 @@ class ContentDigest:
     @property
     def digest(self) -> str:
         """The SHA-256 in hexadecimal."""
-        rows = np.sort(np.concatenate(self._rows)) if self._rows else np.empty(0, dtype="uint64")
-        return hashlib.sha256(self._header + rows.tobytes()).hexdigest()
+        rows = _sorted(self._rows)
+        self._rows = [rows]
+        return _sha256(self._header, rows)
 
 
 def _as_text(column: pd.Series) -> pd.Series:
     """Return a column as text; of numbers, which recur, each is written out once."""
-    numbers = pd.api.types.is_numeric_dtype(column)
-    if not numbers or np.signbit(column[column == 0].to_numpy(dtype=np.float64)).any():
+    if not pd.api.types.is_numeric_dtype(column):
         return column.astype("string")
-    codes, levels = pd.factorize(column.array)
-    texts = pd.Index(pd.Series(levels).astype("string"))
-    return pd.Series(pd.Categorical.from_codes(codes, texts), index=column.index)
+    # Minus nought, which is the same number as nought, is another text.
+    minus = ((column == 0) & np.signbit(column.to_numpy(np.float64, na_value=np.nan))).to_numpy(bool, na_value=False)
+    codes, levels = pd.factorize((column + 0 if minus.any() else column).array)
+    texts = pd.Series(levels).astype("string")
+    if minus.any():
+        codes, texts = np.where(minus, len(texts), codes), pd.concat([texts, pd.Series(["-0.0"], dtype="string")])
+    return pd.Series(pd.Categorical.from_codes(codes, pd.Index(texts)), index=column.index)
 
 
 def content_digest(frame: pd.DataFrame) -> str:
@@ -73,9 +77,22 @@ def record_digests(frame: pd.DataFrame, without: Collection[str] = ()) -> np.nda
     return rows
 
 
-def records_digest(records: np.ndarray) -> str:
-    """Return the SHA-256 of records as `record_digests` gives them, whatever their order."""
-    return hashlib.sha256(np.sort(records).tobytes()).hexdigest()
+def records_digest(pieces: Sequence[np.ndarray]) -> str:
+    """Return the SHA-256 of records as `record_digests` gives them, in pieces, whatever their order."""
+    return _sha256(b"", _sorted(pieces))
+
+
+def _sorted(pieces: Sequence[np.ndarray]) -> np.ndarray:
+    """Return 64 bits of all records, in order: beside the pieces, memory for one array of them."""
+    rows = np.concatenate([np.empty(0, dtype=np.uint64), *pieces])
+    rows.sort()
+    return rows
+
+
+def _sha256(header: bytes, rows: np.ndarray) -> str:
+    digest = hashlib.sha256(header)
+    digest.update(rows.data)
+    return digest.hexdigest()
 
 
 def _values(column: pd.Series) -> np.ndarray:

@@ -45,7 +45,7 @@ def ingest(
         units = units_of(keys)
         # Where no two records share a unit, each is its own, as in a table without keys.
         data = data.with_units(units if int(units.max(initial=-1)) + 1 < len(units) else None)
-    digest_of_records = keyed_digest(run.home, f"records {records_digest(record_digests(frame, names))}")
+    digest_of_records = keyed_digest(run.home, f"records {records_digest([record_digests(frame, names)])}")
     return Ingested(
         run.workspace.store("source", data),
         run.workspace.store_table("identifiers", keys) if len(keys.columns) else None,

@@ -60,16 +60,17 @@ def ingest_partitions(
         digest = table.digest()
     if not reading.rows:
         raise Refused(f"source: {table.shown} holds no records")
+    content, records = reading.digests()
     data = reading.stored()
     notes = [*reading.notes(), *check_levels(data.schema, variables)]
-    of_records = keyed_digest(run.home, f"records {records_digest(np.concatenate(reading.records))}")
+    of_records = keyed_digest(run.home, f"records {records}")
     summary = SourceSummary(
         records=len(data),
         units=len(data),
         unit=tuple(" and ".join(key) for key in reading.keys),
         variables=len(data.schema),
         dropped=tuple(v.name for v in variables if v.is_dropped),
-        digest=digest or reading.content.digest,
+        digest=digest or content,
         records_digest=of_records,
         notes=tuple(notes),
     )
@@ -159,8 +160,8 @@ class _Reading:
     ) -> None:
         self.executor, self.variables, self.keys, self.shown = executor, variables, keys, shown
         self.rows: list[int] = []
-        self.records: list[np.ndarray] = []
-        self.content = ContentDigest()
+        self._records: list[np.ndarray] = []
+        self._content = ContentDigest()
         self._schema: Schema | None = None
         self._observed: dict[str, _Observed] = {v.name: _Observed() for v in variables if not v.is_dropped}
         self._values: list[np.ndarray] = []
@@ -175,8 +176,8 @@ class _Reading:
             [v.name for v in self.variables if v.is_dropped],
         )
         self.rows.append(len(data))
-        self.content.add(frame)
-        self.records.append(record_digests(frame, dropped))
+        self._content.add(frame)
+        self._records.append(record_digests(frame, dropped))
         self._values.append(pd.util.hash_pandas_object(data.frame, index=False).to_numpy())
         for kept, (_, texts) in zip(self._keys, keys_of(frame, self.keys).items(), strict=True):
             hashes = pd.util.hash_array(texts.fillna("").to_numpy(dtype=object), categorize=False)
@@ -187,6 +188,12 @@ class _Reading:
             _observe(self._observed[variable.name], variable, chunk)
         self._schema = data.schema
 
+    def digests(self) -> tuple[str, str]:
+        """Return the digests of the table's content and of its records; what they are made of is not kept."""
+        content, self._content = self._content.digest, ContentDigest()
+        records, self._records = records_digest(self._records), []
+        return content, records
+
     def stored(self) -> StoredPartitions:
         """Return the table under its completed schema."""
         assert self._schema is not None
@@ -195,7 +202,7 @@ class _Reading:
             if variable.is_categorical:
                 self._recode(variable)
         stored = StoredPartitions(PartitionedTable(SOURCE, schema, tuple(self.rows)), self.executor)
-        values = np.concatenate(self._values)
+        values, self._values = np.concatenate(self._values), []
         names, identified = self._names(values)
         return stored.with_column(VALUES, values).with_column(NAME, names).with_column(IDENTIFIED, identified)
 

@@ -22,7 +22,7 @@ from tasks.common.workspace import StoredRecords
 from tasks.intake.columns import to_microdata
 from tasks.intake.read import read
 from tasks.intake.source import SourceSection
-from tasks.intake.units import Declared, keys_of, named_keys, persistent_names, shares_key, units_of
+from tasks.intake.units import Declared, among, keys_of, named_keys, persistent_names, shares_key, units_of
 from tasks.intake.validate import Checked
 from tasks.record.dossier import SplitSummary
 
@@ -142,7 +142,7 @@ def split(
         original_units=original.n_units,
         reference_units=reference.n_units,
         disjoint=disjoint,
-        coinciding=_coinciding(original, reference),
+        coinciding=_coinciding(_hashed(original.frame), _hashed(reference.frame)),
     )
     return Split(stored, run.workspace.store("reference", reference), summary=summary, sub_table=sub)
 
@@ -174,7 +174,7 @@ def _split_partitions(run: Run, source: StoredPartitions, section: ReferenceSect
         original_units=units if cross else len(first),
         reference_units=min(len(first), len(second)) if cross else len(second),
         disjoint="no row number of the source is on both sides",
-        coinciding=int(np.isin(values[first], values[second]).sum()),
+        coinciding=_coinciding(values[first], values[second]),
     )
     sub = _sub_table(run, source.at, first, second, cross=cross)
     if cross:
@@ -235,7 +235,7 @@ def _cross(run: Run, stored: StoredRecords, source: Microdata, keys: pd.DataFram
         original_units=source.n_units,
         reference_units=min(one.n_units, other.n_units),
         disjoint=cut.disjoint,
-        coinciding=_coinciding(one, other),
+        coinciding=_coinciding(_hashed(one.frame), _hashed(other.frame)),
     )
     if most is not None and len(source) > most:
         sub = _sub_table(run, source.take, cut.first, cut.second, cross=True)
@@ -324,9 +324,10 @@ def _in_persistent_order(names: np.ndarray, key: str) -> np.ndarray:
     the same units are set apart always; the cut moves a little when units come or go, and whose values
     name them is drawn anew when values or the variables declared change.
     """
-    blocks = (names[rows].astype(str).astype(object) for rows in row_blocks(len(names)))
-    drawn = [pd.util.hash_array(block, hash_key=key, categorize=False) for block in blocks]
-    return np.argsort(np.concatenate(drawn), kind="stable")
+    drawn = np.empty(len(names), dtype=np.uint64)
+    for rows in row_blocks(len(names)):
+        drawn[rows] = pd.util.hash_array(names[rows].astype(str).astype(object), hash_key=key, categorize=False)
+    return np.argsort(drawn, kind="stable")
 
 
 def _file(
@@ -386,6 +387,6 @@ def _proven_disjoint(asked: pd.DataFrame, known: pd.DataFrame | None) -> str:
     return f"no {named_keys(known)} of the source occurs in the reference file"
 
 
-def _coinciding(original: Microdata, reference: Microdata) -> int:
-    """Count the records of the original whose values all stand in some record of the reference too."""
-    return int(np.isin(_hashed(original.frame), _hashed(reference.frame)).sum())
+def _coinciding(original: np.ndarray, reference: np.ndarray) -> int:
+    """Count the records of the original whose values all stand in some record of the reference too, by their hashes."""
+    return int(among(np.sort(original), np.sort(reference)).sum())

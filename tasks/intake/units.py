@@ -10,6 +10,7 @@ from operator import add
 import numpy as np
 import pandas as pd
 
+from anoncore.kernels.rows import row_blocks
 from anoncore.microdata import Units, Variable, joined_units
 from tasks.common.errors import Refused, named
 from tasks.intake.columns import identities
@@ -115,10 +116,25 @@ def persistent_names(keys: pd.DataFrame, units: Units, values: np.ndarray) -> np
 
 def numbered(values: np.ndarray) -> np.ndarray:
     """Return (N,) uint64 numbers that keep equal values apart: the second of them is one more, and so on."""
-    order = np.argsort(values, kind="stable")
-    ordered, names = values[order], values.copy()
-    names[order] += (np.arange(len(values)) - np.searchsorted(ordered, ordered)).astype(np.uint64)
+    ordered, names = np.sort(values), values.copy()
+    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    del ordered
+    if not len(repeated):
+        return names
+    rows = np.flatnonzero(among(values, repeated))
+    order = rows[np.argsort(values[rows], kind="stable")]
+    ordered = values[order]
+    names[order] += (np.arange(len(order)) - np.searchsorted(ordered, ordered)).astype(np.uint64)
     return names
+
+
+def among(values: np.ndarray, ordered: np.ndarray) -> np.ndarray:
+    """Return (N,) bool: which values stand in an array in ascending order; with little memory beside both."""
+    found = np.zeros(len(values), dtype=bool)
+    for rows in row_blocks(len(values)) if len(ordered) else ():
+        at = np.searchsorted(ordered, values[rows])
+        found[rows] = ordered[np.minimum(at, len(ordered) - 1)] == values[rows]
+    return found
 
 
 def shares_key(asked: pd.DataFrame, known: pd.DataFrame) -> np.ndarray:

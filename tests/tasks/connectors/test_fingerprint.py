@@ -27,7 +27,7 @@ ROWS = ["a,41,x", "b,,y", "c,7.5,z w", "d,41,x"]
 
 
 def bag(frame: pd.DataFrame) -> str:
-    return records_digest(record_digests(frame))
+    return records_digest([record_digests(frame)])
 
 
 def taken(base: Any, name: str, content: str | pd.DataFrame) -> tuple[str, str | None]:
