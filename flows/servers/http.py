@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
@@ -58,6 +59,18 @@ def inherited(descriptor: str) -> Iterator[tuple[socket.socket, Parent]]:
         yield sock, Parent()
 
 
+def hide_values_of_statements() -> None:
+    """Let errors of the database name the statement that failed, and not its values, such as a person's answer."""
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine, ExceptionContext
+
+    def hide(context: ExceptionContext) -> None:
+        if context.sqlalchemy_exception is not None:
+            context.sqlalchemy_exception.hide_parameters = True
+
+    event.listen(Engine, "handle_error", hide)
+
+
 def run_app(
     app: ASGIApp, sock: socket.socket, parent: Parent, on_loss: Callable[[], Awaitable[None]] | None = None
 ) -> int:
@@ -71,6 +84,8 @@ def run_app(
     # Late: a child that only migrates a database does without.
     import uvicorn
 
+    if "sqlalchemy" in sys.modules:
+        hide_values_of_statements()
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=10)
     server = uvicorn.Server(config)
 

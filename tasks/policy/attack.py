@@ -12,6 +12,7 @@ from scipy.stats import binomtest
 from anoncore.risk import MembershipAttack, TailTest
 from tasks.common.formatting import NOTHING, Interval, count, number, percent
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
+from tasks.policy.rounding import ceil_to, floor_to
 
 NOT_TESTED = "not tested"
 # The largest p-value that is published.
@@ -66,9 +67,10 @@ def untested(aim: Aim, name: str, attacker: str, reason: str, gate: str = "", pl
     return Attack(aim, name, f"{attacker} Not tested: {reason}.", gate=gate, place=place, reason=reason)
 
 
-def between(interval: Interval, form: Callable[[float], str]) -> str:
-    """Return an interval in words."""
-    return f"{form(interval.lower)} to {form(interval.upper)}"
+def between(interval: Interval, form: Callable[[float], str], digits: int) -> str:
+    """Return an interval in words, given as how many decimals of it the form shows; never narrower than it is."""
+    step = 10.0**-digits
+    return f"{form(floor_to(interval.lower, step))} to {form(ceil_to(interval.upper, step))}"
 
 
 def by_auc(
@@ -82,7 +84,7 @@ def by_auc(
         name,
         attacker,
         f"AUC {number(attack.auc)}",
-        f"{between(attack, number)} at {percent(attack.confidence, 0)}",
+        f"{between(attack, number, 3)} at {percent(attack.confidence, 0)}",
         f"{number(attack.baseline)}, guessing",
         f"{count(attack.n_members)} members, {count(attack.n_nonmembers)} non-members",
         gate,

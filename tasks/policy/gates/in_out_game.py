@@ -115,7 +115,7 @@ def _row(game: Game, area: GroupArea, attacker: str) -> Attack:
         f"threshold for all {number(area.pooled)}; {number(area.largest)} for the person recognised best; "
         f"{percent(area.true_positives)} recognised with 1 % false positives.",
         f"AUC {number(area.mean)}",
-        f"{between(area, number)} at {percent(game.confidence, 0)}",
+        f"{between(area, number, 3)} at {percent(game.confidence, 0)}",
         f"{number(game.baseline)}, guessing",
         f"{count(area.targets)} of {count(game.n_people)} people, {_rounds(game)}",
         NAME,

@@ -114,7 +114,7 @@ def _row(guessed: InferenceRisk, worst: AttributeInference, row: Attack) -> Atta
         name=f"{row.name}{sure}",
         attacker=f"{row.attacker} Worst of {count(len(guessed.variables))}: {of}, {right}.",
         outcome=f"{points(worst.excess.value)} points",
-        interval=f"{between(worst.excess, points)} points",
+        interval=f"{between(worst.excess, points, 2)} points",
         baseline=f"{whole(worst.nonmembers.value)} right for non-members",
         records=f"{count(worst.members.n)} members, {count(worst.nonmembers.n)} non-members",
         advantage=Advantage.of_excess(worst.members, worst.nonmembers, worst.excess),

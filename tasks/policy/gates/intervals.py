@@ -8,7 +8,7 @@ from anoncore.risk import IntervalDisclosure
 from tasks.common.formatting import count, percent, shares
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
-from tasks.policy.attack import Aim, Attack
+from tasks.policy.attack import Aim, Attack, between
 from tasks.policy.gate import BoundedFigure, Bounds, Gate, GateResult, GateVerdict, Metrics
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import coarse
@@ -51,7 +51,7 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: IntervalLimit
         GateResult(
             name=NAME,
             verdict=bounds.verdict,
-            figure=f"{percent(worst.excess)}, {percent(worst.lower)} to {percent(worst.upper)}",
+            figure=f"{percent(worst.excess)}, {between(worst, percent, 3)}",
             limit=percent(limit),
             baseline=f"{percent(worst.chance)} by chance",
             records=worst.within.n,

@@ -75,7 +75,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             name,
             f"{attacker} That succeeds for {percent(risk.attack.value)} of the members.",
             f"{number(risk.value, 2)}, as a share of the attacks that fail on non-members",
-            between(risk, lambda bound: number(bound, 2)),
+            between(risk, lambda bound: number(bound, 2), 2),
             f"{percent(risk.control.value)} of the non-members",
             f"{count(linkability.n_members)} members, {count(linkability.n_nonmembers)} non-members",
             NAME,

@@ -200,7 +200,7 @@ def _signal(signal: MatchSignal) -> Attack:
         f"The same attacker wants to know which matches are right, and trusts {trusted}."
         + (" All matches are of one kind, so there is nothing to recognise." if settled else ""),
         NOTHING if settled else f"AUC {two(signal.auc)}",
-        NOTHING if settled else between(signal, two),
+        NOTHING if settled else between(signal, two, 2),
         f"{two(signal.baseline)}, guessing",
         f"{count(signal.n_right)} right, {count(signal.n_wrong)} wrong",
     )

@@ -12,7 +12,7 @@ from anoncore.risk.population import PopulationRisk
 from tasks.common.formatting import amount, count, percent
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
-from tasks.policy.attack import NO_QUASI_IDENTIFIERS, Aim, Attack, beside, untested
+from tasks.policy.attack import NO_QUASI_IDENTIFIERS, Aim, Attack, beside, between, untested
 from tasks.policy.gate import BoundedFigure, Bounds, Gate, GateResult, GateVerdict, Metrics
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounded_groups import published_disclosure
@@ -207,7 +207,7 @@ def _special(disclosure: Disclosure) -> tuple[Attack, ...]:
             f"An attacker who knows {special.known} quasi-identifiers or fewer of a person finds one record "
             f"only; {AS_IF}. Shares of the scores by variable: {shares}.",
             percent(special.few.value),
-            f"{percent(special.few.lower)} to {percent(special.few.upper)}",
+            between(special.few, percent, 3),
             "0, where every key is shared",
             count(special.few.n),
         ),

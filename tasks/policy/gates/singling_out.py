@@ -91,7 +91,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             f"{name}, {_conditions(one.n_conditions)}",
             f"{attacker} True of one member: {percent(one.residual.attack.value)} of {count(one.residual.attack.n)}.",
             f"{number(one.residual.value, 2)}, as a share of the attacks that fail on non-members",
-            between(one.residual, lambda bound: number(bound, 2)),
+            between(one.residual, lambda bound: number(bound, 2), 2),
             f"{percent(one.residual.control.value)} are true of one non-member; blind, {percent(one.blind)}",
             f"{count(attack.n_people)} members, as many non-members",
             NAME,
