@@ -113,6 +113,8 @@ def test_the_digest_of_a_content_is_that_of_all_values_as_text():
             "single": rng.normal(size=300).astype("float32"),
             "half": rng.normal(size=300).astype("float16"),
             "signed": np.where(some, -0.0, 0.0),
+            "signs": pd.array(np.where(some, -0.0, rng.integers(-1, 2, 300) / 2), dtype="Float64"),
+            "arrow": pd.array(np.where(some, -0.0, rng.integers(-1, 2, 300) / 2), dtype="double[pyarrow]"),
             "true": some,
             "none": np.full(300, np.nan),
             "text": rng.choice(["a", "1.0", None], 300),

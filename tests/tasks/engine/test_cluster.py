@@ -1,5 +1,6 @@
 """Tasks on a cluster of two processes: as in one, whoever dies; nothing that Dask keeps or logs is readable."""
 
+import ctypes
 import importlib.util
 import logging
 import os
@@ -25,6 +26,14 @@ from tests.tasks.engine import partition_tasks as tasks
 
 CANARY = 73_113_377.25
 READABLE = (np.float64(CANARY).tobytes(), b"73113377", b"7.3113377", b"CANARY-7311")
+
+
+def test_workers_keep_freed_memory() -> None:
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallopt"):
+        pytest.skip("the C library is another one")
+    assert [library.mallopt(*one) for one in worker.MALLOPT.values()] == [1, 1]
+    worker.keep_freed_memory()
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from anoncore.microdata import Variable
 from tasks.common.errors import Refused
-from tasks.intake.units import Declared, joins_most, keys_of, persistent_names, shares_key, units_of
+from tasks.intake.units import Declared, among, joins_most, keys_of, numbered, persistent_names, shares_key, units_of
 
 VARIABLES = (
     Variable("house", "nominal", role="household"),
@@ -71,3 +73,13 @@ def test_one_shared_value_of_any_key_is_enough():
     known = keys(a=["1", "2", None], b=["x", None, "z"])
     asked = keys(a=["9", "2", None, None], b=["x", "q", "q", None])
     assert shares_key(asked, known).tolist() == [True, True, False, False]
+
+
+@given(seed=st.integers(0, 2**31), n=st.integers(0, 70_000), different=st.integers(1, 10**6))
+def test_equal_values_are_numbered_in_their_order(seed: int, n: int, different: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = (np.uint64(1) << np.uint64(40)) * rng.integers(different, size=n).astype(np.uint64)
+    number = pd.Series(values).groupby(values, sort=False).cumcount().to_numpy(dtype=np.uint64)
+    assert np.array_equal(numbered(values), values + number)
+    known = np.sort(rng.choice(values, n // 3))
+    assert np.array_equal(among(values, known), np.isin(values, known))
