@@ -18,8 +18,9 @@ class Usefulness:
 
     Parameters
     ----------
-    answer : "yes" where every figure is within its limit; "no" where the release holds what the source never does, or
-        more than half of the figures are beyond their limits; else "partly"; "not known" where nothing was measured
+    answer : "yes" where every figure is within its limit, and none moved by more than two samples differ where few
+        records make the limit wide; "no" where the release holds what the source never does, or more than half of the
+        figures are beyond their limits; else "partly"; "not known" where nothing was measured
     beyond : the results beyond their limits
     headlines : the worst variable, total and pair and the propensity score, each beside two samples
     """
@@ -39,9 +40,11 @@ def usefulness(gates: Sequence[GateResult]) -> Usefulness:
     senseless = any(one.topic == "Sense" and one.verdict == "fail" for one in beyond)
     if senseless or 2 * len(beyond) > len(asked):
         return Usefulness("no", beyond, headlines)
-    return Usefulness("partly" if beyond else "yes", beyond, headlines)
+    moved = beyond or any(one.beyond_chance for one in asked)
+    return Usefulness("partly" if moved else "yes", beyond, headlines)
 
 
 def headline(one: GateResult) -> str:
     """Return a headline as a line: figure, limit, and what two samples give."""
-    return f"{one.name}: {one.figure} (limit {one.limit}; {one.baseline})"
+    beside = "; more than two samples differ" if one.beyond_chance else ""
+    return f"{one.name}: {one.figure} (limit {one.limit}; {one.baseline}{beside})"

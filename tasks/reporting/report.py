@@ -33,7 +33,7 @@ from tasks.common.formatting import (
 from tasks.policy.assessment import Records
 from tasks.policy.gate import WORST_FIRST, GateResult
 from tasks.policy.published import PublishedAssessment, PublishedVariable
-from tasks.policy.usefulness import QUESTION, usefulness
+from tasks.policy.usefulness import QUESTION, headline, usefulness
 from tasks.record.dossier import Dossier, PublishedEdits
 from tasks.reporting.attack_table import attack_groups, authority_page
 
@@ -122,6 +122,7 @@ def render(dossier: Dossier, assessment: PublishedAssessment, pictures: dict[str
             gate_groups=groups,
             failed=[name for name, members in groups if any(g.verdict == "fail" for g in members)],
             useful=usefulness(gates),
+            headline=headline,
             question=QUESTION,
             to_decide=any(g.verdict == "to decide" for g in gates),
             unsettled=any(g.verdict == "inconclusive" for g in gates),

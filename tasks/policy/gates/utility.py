@@ -80,7 +80,8 @@ def _variable(utility: Utility, limits: UtilityLimits) -> GateResult | None:
         "the variable whose distribution moved most: the share of records that would have to move",
     )
     threshold = Threshold(worst.released_shift.distance, own[worst.name])
-    return _result("worst variable", limits, threshold, texts, (worst.name,))
+    moved = any(one.released_shift.distance > max(limits.marginal, one.two_samples) for one in variables)
+    return replace(_result("worst variable", limits, threshold, texts, (worst.name,)), beyond_chance=moved)
 
 
 def _total(utility: Utility, limits: UtilityLimits) -> GateResult | None:
@@ -138,7 +139,9 @@ def _pair(utility: Utility, limits: UtilityLimits) -> GateResult | None:
         f"{number(worst.two_samples, 2)}, the worst between two samples",
         "the two variables whose association moved most, on the records that hold both",
     )
-    return _result("worst pair", limits, Threshold(worst.change, own[worst.variables]), texts, worst.variables)
+    moved = any(one.change > max(limits.pair, one.two_samples) for one in pairs)
+    result = _result("worst pair", limits, Threshold(worst.change, own[worst.variables]), texts, worst.variables)
+    return replace(result, beyond_chance=moved)
 
 
 def _separated(utility: Utility, limits: UtilityLimits) -> GateResult | None:
