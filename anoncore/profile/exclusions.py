@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import binom
 
 from anoncore.edits.conditions import Condition
 from anoncore.edits.kinds import ConditionalEdit
@@ -17,6 +18,8 @@ from anoncore.profile.support import beyond, edge_rate, needed, never_meeting
 from anoncore.profile.tables import Table
 
 EXPECTED = 10.0  # records that chance would give
+ALONE = 1.0  # the same, of each of several levels that are excluded together
+TOGETHER = 4.0  # times the evidence, since cells that are rare by themselves are rather empty than impossible
 SHARED = 10  # records of a number, on average, from which on fractions describe what records have in common
 OFTEN = 0.5  # how often a number is not 0 beside the least of another one, of how often it is at all
 RANK, LEAST_RANK = 30, 10  # see `beyond`; of a level with few records, the rank is a fifth of them
@@ -26,17 +29,18 @@ def exclusive_levels(table: Table, marks: Marks, computed: set[str]) -> list[Fin
     """Find levels of two variables that no record has both of, though chance would give many.
 
     Chance must give many even at the lowest rate at which either level meets another of the two variables, since
-    levels that seldom meet are not levels that cannot. Variables in ``computed`` are left out, and pairs of variables
-    whose combinations follow from those with a third one.
+    levels that seldom meet are not levels that cannot. Of a small level it must give many of all those together that
+    it never meets, `TOGETHER` times as clearly, of which there are as many choices as sets of levels. Variables in
+    ``computed`` are left out, and pairs of variables whose combinations follow from those with a third one.
     """
-    limit = needed(len(marks) ** 2 / 2) / table.weight
     names, slices = list(table.levels), list(marks.levels.values())
+    limit = needed(len(marks) ** 2 / 2) / table.weight
     if len(names) < 2:
         return []
     starts = np.array([at.start for at in slices])
     own = np.repeat(np.arange(len(names)), [at.stop - at.start for at in slices])
     counts = marks.counts[: len(own), : len(own)].astype("float64")
-    never = np.vstack([_never(counts[at], starts, own, limit) for at in slices])
+    never = np.vstack([_never(counts[at], starts, own, limit, table.weight) for at in slices])
     left_out = np.array([n in computed for n in names])[own]
     never &= (own[:, None] < own) & ~left_out & ~left_out[:, None]
     never |= never.T
@@ -66,7 +70,7 @@ def _without_implied(never: np.ndarray, starts: np.ndarray, own: np.ndarray, com
             never[i, j] = never[j, i] = False
 
 
-def _never(both: np.ndarray, starts: np.ndarray, own: np.ndarray, limit: float) -> np.ndarray:
+def _never(both: np.ndarray, starts: np.ndarray, own: np.ndarray, limit: float, weight: float) -> np.ndarray:
     """Return (q, m) bool: the levels that a variable's levels never meet.
 
     Parameters
@@ -74,18 +78,62 @@ def _never(both: np.ndarray, starts: np.ndarray, own: np.ndarray, limit: float) 
     both : (q, m) how often they meet
     starts, own : (n,) the first of the levels of each variable, and (m,) the variable of each
     limit : evidence that is needed
+    weight : statistical units for each record
     """
     rows = np.add.reduceat(both, starts, axis=1)
     total, columns = rows.sum(axis=0), both.sum(axis=0)
     expected = rows[:, own] * columns / np.maximum(1.0, total[own])
-    empty = (both == 0) & (expected >= EXPECTED)
-    if empty.any():
-        rate = np.divide(both, expected, out=np.ones_like(both), where=both > 0)
-        by_row, by_column = np.minimum.reduceat(rate, starts, axis=1), rate.min(axis=0)
-        i, j = np.nonzero(empty)
-        lowest = np.minimum(1.0, np.minimum(by_row[i, own[j]], by_column[j]))
-        empty[i, j] = never_meeting(total[own[j]], rows[i, own[j]], columns[j]) * lowest >= limit
-    return empty
+    empty, likely = (both == 0) & (expected >= EXPECTED), expected >= ALONE
+    if not ((both == 0) & likely).any():
+        return empty
+    rate = np.divide(both, expected, out=np.ones_like(both), where=both > 0)
+    by_row, by_column = np.minimum.reduceat(rate, starts, axis=1), rate.min(axis=0)
+    lowest = np.minimum(1.0, np.minimum(by_row[:, own], by_column))
+    i, j = np.nonzero(empty)
+    empty[i, j] = never_meeting(total[own[j]], rows[i, own[j]], columns[j]) * lowest[i, j] >= limit
+    cells = _Cells((both == 0) & likely & ~empty, likely, lowest, limit, weight)
+    of_rows = cells.together(rows[:, own], columns, total[own], lambda how, each: how.reduce(each, axis=0))
+    of_columns = cells.together(
+        np.broadcast_to(columns, both.shape), rows, total, lambda how, each: how.reduceat(each, starts, axis=1)
+    )
+    return np.asarray(empty | cells.empty & (of_rows | of_columns[:, own]))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Cells:
+    """Levels that never meet and do not show it by themselves, and how often levels meet at all.
+
+    Parameters
+    ----------
+    empty, likely : (q, m) bool, which never meet; which of all would meet by chance
+    lowest : (q, m) the lowest rate at which either of two levels meets another one
+    limit, weight : evidence that is needed of records, each of so many statistical units
+    """
+
+    empty: np.ndarray
+    likely: np.ndarray
+    lowest: np.ndarray
+    limit: float
+    weight: float
+
+    def together(
+        self, records: np.ndarray, met: np.ndarray, total: np.ndarray, over: Callable[[np.ufunc, np.ndarray], Any]
+    ) -> np.ndarray:
+        """Return which sets of levels show together that another level meets none of them.
+
+        Parameters
+        ----------
+        records : (q, m) of each level of a set
+        met, total : records of the other level, and all, for each set
+        over : reduces (q, m) to sets by a function
+        """
+        number, size = over(np.add, self.empty.astype("float64")), over(np.add, self.empty * records)
+        rate = over(np.minimum, np.where(self.empty, self.lowest, 1.0))
+        chosen = np.log(binom(over(np.add, self.likely.astype("float64")), number)) / self.weight
+        evidence = never_meeting(np.broadcast_to(total, size.shape), size, np.broadcast_to(met, size.shape)) * rate
+        return np.asarray(
+            (number > 1) & (size * met >= EXPECTED * total) & (evidence >= TOGETHER * (self.limit + chosen))
+        )
 
 
 def _fewest(table: Table, one: str, other: str, never: np.ndarray) -> list[Finding]:

@@ -560,6 +560,35 @@ def test_every_active_rule_holds_and_all_names_differ():
     assert EditSet(f.edit for f in found if f.active).problems(data.schema) == []
 
 
+def staff(n=740, seed=3):
+    """A table of roles and departments; in the smallest of these, each role that others have would be rare by chance."""
+    draw = np.random.default_rng(seed)
+    roles = ["clerk", *(f"researcher {i}" for i in range(5)), "seller", "trainee", "manager"]
+    role = draw.choice(roles, n, p=[0.035, *[0.12] * 5, 0.24, 0.065, 0.06])
+    own = {"clerk": "staff", "seller": "sales", "trainee": "sales"}
+    department = pd.Series(role).map(own).fillna("research")
+    boss = role == "manager"
+    department[boss] = draw.choice(["research", "sales", "staff"], boss.sum(), p=[0.6, 0.33, 0.07])
+    return pd.DataFrame({"role": role, "department": department, "site": draw.choice(list("xyz"), n)})
+
+
+def test_a_small_level_is_excluded_from_several_others_together():
+    frame = staff()
+    edits = EditSet(active(frame, ConditionalEdit))
+    wrong = pd.DataFrame({"role": ["researcher 1", "seller"], "department": "staff", "site": "x"})
+    fits = pd.DataFrame({"role": ["clerk", "manager"], "department": "staff", "site": "x"})
+    schema = Schema.infer(frame)
+    broken = [~edits.satisfied(Microdata(one, schema).frame) for one in (wrong, fits)]
+    assert [one.tolist() for one in broken] == [[True, True], [False, False]]
+
+
+def test_levels_that_have_nothing_to_do_with_each_other_are_not_excluded():
+    draw = np.random.default_rng(5)
+    for seed in range(40):
+        frame = staff(seed=seed).apply(lambda column: draw.permutation(column))
+        assert not active(frame, ConditionalEdit)
+
+
 def test_exclusions_that_follow_from_others_are_not_repeated():
     draw = np.random.default_rng(4)
     line = draw.choice(["no", "fibre", "copper"], 4000)
