@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import binom
 
 from anoncore.edits.conditions import Condition
 from anoncore.edits.kinds import ConditionalEdit
 from anoncore.profile.edges import edge
 from anoncore.profile.findings import Finding
 from anoncore.profile.marks import Marks
-from anoncore.profile.support import beyond, edge_rate, needed, never_meeting
+from anoncore.profile.support import beyond, choices, edge_rate, needed, never_meeting
 from anoncore.profile.tables import Table
 
 EXPECTED = 10.0  # records that chance would give
@@ -30,8 +29,9 @@ def exclusive_levels(table: Table, marks: Marks, computed: set[str]) -> list[Fin
 
     Chance must give many even at the lowest rate at which either level meets another of the two variables, since
     levels that seldom meet are not levels that cannot. Of a small level it must give many of all those together that
-    it never meets, `TOGETHER` times as clearly, of which there are as many choices as sets of levels. Variables in
-    ``computed`` are left out, and pairs of variables whose combinations follow from those with a third one.
+    it never meets, `TOGETHER` times as clearly, and the number of ways to choose those levels counts against it.
+    Variables in ``computed`` are left out, and pairs of variables whose combinations follow from those with a third
+    one.
     """
     names, slices = list(table.levels), list(marks.levels.values())
     limit = needed(len(marks) ** 2 / 2) / table.weight
@@ -91,21 +91,21 @@ def _never(both: np.ndarray, starts: np.ndarray, own: np.ndarray, limit: float, 
     lowest = np.minimum(1.0, np.minimum(by_row[:, own], by_column))
     i, j = np.nonzero(empty)
     empty[i, j] = never_meeting(total[own[j]], rows[i, own[j]], columns[j]) * lowest[i, j] >= limit
-    cells = _Cells((both == 0) & likely & ~empty, likely, lowest, limit, weight)
-    of_rows = cells.together(rows[:, own], columns, total[own], lambda how, each: how.reduce(each, axis=0))
-    of_columns = cells.together(
-        np.broadcast_to(columns, both.shape), rows, total, lambda how, each: how.reduceat(each, starts, axis=1)
+    cells = _RareCells((both == 0) & likely & ~empty, likely, lowest, limit, weight)
+    of_rows = cells.excluded(rows[:, own], columns, total[own], lambda ufunc, values: ufunc.reduce(values, axis=0))
+    of_columns = cells.excluded(
+        np.broadcast_to(columns, both.shape), rows, total, lambda ufunc, values: ufunc.reduceat(values, starts, axis=1)
     )
     return np.asarray(empty | cells.empty & (of_rows | of_columns[:, own]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Cells:
-    """Levels that never meet and do not show it by themselves, and how often levels meet at all.
+class _RareCells:
+    """Pairs of levels that never meet, each too rare to show by itself that they cannot.
 
     Parameters
     ----------
-    empty, likely : (q, m) bool, which never meet; which of all would meet by chance
+    empty, likely : (q, m) bool, which pairs never meet and are rare; of which pairs chance gives one record or more
     lowest : (q, m) the lowest rate at which either of two levels meets another one
     limit, weight : evidence that is needed of records, each of so many statistical units
     """
@@ -116,24 +116,23 @@ class _Cells:
     limit: float
     weight: float
 
-    def together(
-        self, records: np.ndarray, met: np.ndarray, total: np.ndarray, over: Callable[[np.ufunc, np.ndarray], Any]
+    def excluded(
+        self, records: np.ndarray, met: np.ndarray, total: np.ndarray, reduced: Callable[[np.ufunc, np.ndarray], Any]
     ) -> np.ndarray:
-        """Return which sets of levels show together that another level meets none of them.
+        """Return which sets of levels show, taken as one level, that another level meets none of them.
 
         Parameters
         ----------
         records : (q, m) of each level of a set
         met, total : records of the other level, and all, for each set
-        over : reduces (q, m) to sets by a function
+        reduced : gives one value for each set, from (q, m) values and the function that joins them
         """
-        number, size = over(np.add, self.empty.astype("float64")), over(np.add, self.empty * records)
-        rate = over(np.minimum, np.where(self.empty, self.lowest, 1.0))
-        chosen = np.log(binom(over(np.add, self.likely.astype("float64")), number)) / self.weight
+        number, size = reduced(np.add, self.empty.astype("float64")), reduced(np.add, self.empty * records)
+        rate = reduced(np.minimum, np.where(self.empty, self.lowest, 1.0))
+        chosen = choices(reduced(np.add, self.likely.astype("float64")), number) / self.weight
         evidence = never_meeting(np.broadcast_to(total, size.shape), size, np.broadcast_to(met, size.shape)) * rate
-        return np.asarray(
-            (number > 1) & (size * met >= EXPECTED * total) & (evidence >= TOGETHER * (self.limit + chosen))
-        )
+        clear = evidence >= TOGETHER * (self.limit + chosen)
+        return np.asarray((number > 1) & (size * met >= EXPECTED * total) & clear)
 
 
 def _fewest(table: Table, one: str, other: str, never: np.ndarray) -> list[Finding]:

@@ -42,9 +42,10 @@ def arrangements(counts: np.ndarray) -> float:
     return float(gammaln(counts.sum() + 1) - gammaln(counts + 1).sum())
 
 
-def choices(n: int, k: int) -> float:
+def choices(n: ArrayLike, k: ArrayLike) -> np.ndarray:
     """Return the log of n over k."""
-    return float(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+    n, k = np.asarray(n, dtype="float64"), np.asarray(k, dtype="float64")
+    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
 
 
 def beyond(sample: np.ndarray, rank: int) -> float:

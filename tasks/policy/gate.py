@@ -178,7 +178,7 @@ class GateResult:
     chance : the test that fails the release by itself; None without one
     needed : what would decide an inconclusive result, the end of a sentence
     threshold : the figure and the limit as numbers, where neither bounds nor chance decide
-    beyond_chance : whether, within a limit that few records widen, more moved than two samples differ by
+    moved : what moved by more than two samples differ, within a limit that few records make wide
     """
 
     name: str
@@ -194,7 +194,7 @@ class GateResult:
     chance: Chance | None = None
     needed: str = ""
     threshold: Threshold | None = None
-    beyond_chance: bool = False
+    moved: tuple[str, ...] = ()
 
     @property
     def decisive(self) -> Threshold | None:

@@ -9,6 +9,7 @@ from typing import Literal
 from tasks.policy.gate import GateResult
 
 QUESTION = "Does the release support the same conclusions as the source?"
+NAMED = 3  # variables or pairs that moved by more than two samples differ
 HEADLINES = ("worst variable", "worst total", "worst pair", "propensity score")
 
 
@@ -40,11 +41,14 @@ def usefulness(gates: Sequence[GateResult]) -> Usefulness:
     senseless = any(one.topic == "Sense" and one.verdict == "fail" for one in beyond)
     if senseless or 2 * len(beyond) > len(asked):
         return Usefulness("no", beyond, headlines)
-    moved = beyond or any(one.beyond_chance for one in asked)
-    return Usefulness("partly" if moved else "yes", beyond, headlines)
+    less = beyond or any(one.moved for one in asked)
+    return Usefulness("partly" if less else "yes", beyond, headlines)
 
 
 def headline(one: GateResult) -> str:
-    """Return a headline as a line: figure, limit, and what two samples give."""
-    beside = "; more than two samples differ" if one.beyond_chance else ""
-    return f"{one.name}: {one.figure} (limit {one.limit}; {one.baseline}{beside})"
+    """Return a headline as a line: figure, limit, and what two samples give and which moved by more."""
+    line = f"{one.name}: {one.figure} (limit {one.limit}; {one.baseline})"
+    if not one.moved:
+        return line
+    others = f" and {len(one.moved) - NAMED} more" if len(one.moved) > NAMED else ""
+    return f"{line}; moved by more than two samples differ: {', '.join(one.moved[:NAMED])}{others}"

@@ -80,7 +80,8 @@ def decide(assessment: Assessment, policy: PolicySection, gates: Sequence[Gate] 
 def _results(gate: Gate, assessment: Assessment, shown: PublishedAssessment, policy: PolicySection) -> list[GateResult]:
     """Return a gate's results with the figures as they are published: texts must not be finer than the rounding.
 
-    The exact figures decide. Where a rounded figure is on the other side of its limit, the text says so.
+    The exact figures decide, also on what moved by more than two samples differ. Where a rounded figure is on the other
+    side of its limit, the text says so.
     """
     exact = results_of(gate, assessment, policy)
     coarse = results_of(gate, shown, policy) if gate.publishes else exact
@@ -92,7 +93,7 @@ def _with_verdict(exact: GateResult, text: GateResult) -> GateResult:
     is_compared = text.topic == "Utility" or text.bounds is not None or (text.chance and text.verdict == "fail")
     crossed = is_compared and text.verdict != exact.verdict
     figure = f"{text.figure}, decided before it was rounded" if crossed else text.figure
-    return replace(text, verdict=exact.verdict, figure=figure)
+    return replace(text, verdict=exact.verdict, figure=figure, moved=exact.moved)
 
 
 def _decision(failed: list[str], undecided: list[str], lost: list[str], policy: PolicySection) -> tuple[Decision, str]:

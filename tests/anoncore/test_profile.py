@@ -1,5 +1,7 @@
 """What a profile guesses, which rules it finds, and what it never writes down."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,8 +12,8 @@ from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import EditSet
 from anoncore.microdata import Microdata, Schema
-from anoncore.profile import MIN_COUNT, find_rules, find_sums, outward, profile
-from anoncore.profile.support import at_a_wall
+from anoncore.profile import MIN_COUNT, exclusions, find_rules, find_sums, outward, profile
+from anoncore.profile.support import at_a_wall, never_meeting
 
 N = 400
 RNG = np.random.default_rng(7)
@@ -561,7 +563,7 @@ def test_every_active_rule_holds_and_all_names_differ():
 
 
 def staff(n=740, seed=3):
-    """A table of roles and departments; in the smallest of these, each role that others have would be rare by chance."""
+    """A table of roles and departments, in the smallest of which each role of others would be rare by chance."""
     draw = np.random.default_rng(seed)
     roles = ["clerk", *(f"researcher {i}" for i in range(5)), "seller", "trainee", "manager"]
     role = draw.choice(roles, n, p=[0.035, *[0.12] * 5, 0.24, 0.065, 0.06])
@@ -584,9 +586,55 @@ def test_a_small_level_is_excluded_from_several_others_together():
 
 def test_levels_that_have_nothing_to_do_with_each_other_are_not_excluded():
     draw = np.random.default_rng(5)
-    for seed in range(40):
+    shares = 1 / np.arange(1, 19) ** 0.8
+    for seed in range(30):
         frame = staff(seed=seed).apply(lambda column: draw.permutation(column))
+        for name in ("origin", "trade", "union"):
+            frame[name] = draw.choice([f"{name} {i}" for i in range(18)], len(frame), p=shares / shares.sum())
         assert not active(frame, ConditionalEdit)
+
+
+@given(seed=st.integers(0, 2**31), weight=st.sampled_from([1.0, 0.4]))
+def test_rare_pairs_of_levels_are_excluded_as_one_by_one(seed, weight):
+    draw = np.random.default_rng(seed)
+    sizes, limit = draw.integers(2, 9, size=3), 3.0
+    codes = [draw.choice(k, 900, p=draw.dirichlet(np.full(k, 0.6))) for k in sizes]
+    codes[1][(codes[0] == 0) & (draw.random(900) < 0.9)] = 0
+    levels = [codes[v] == q for v, k in enumerate(sizes) for q in range(k)]
+    levels = np.array([one & (draw.random(900) < 0.98) for one in levels], dtype=float)
+    counts, own = levels @ levels.T, np.repeat(np.arange(3), sizes)
+    starts, rows = np.cumsum(sizes) - sizes, slice(0, int(sizes[0]))
+    found = exclusions._never(counts[rows], starts, own, limit, weight)
+    for v in (1, 2):
+        both = counts[rows, own == v]
+        assert np.array_equal(found[:, own == v], excluded(both, limit, weight))
+
+
+def excluded(both, limit, weight):
+    """The same of two variables, pair by pair and set by set."""
+    rows, columns, total = both.sum(axis=1), both.sum(axis=0), both.sum()
+    chance = np.outer(rows, columns) / max(total, 1.0)
+    rates = np.where(both > 0, both / np.where(chance > 0, chance, 1.0), 1.0)
+    lowest = np.minimum(1.0, np.minimum(rates.min(axis=1)[:, None], rates.min(axis=0)))
+
+    def shows(one, other, rate, needed):
+        return float(never_meeting(total, one, other)) * rate >= needed
+
+    alone = np.zeros(both.shape, dtype=bool)
+    for i, j in zip(*np.nonzero((both == 0) & (chance >= 10)), strict=True):
+        alone[i, j] = shows(rows[i], columns[j], lowest[i, j], limit)
+    rare, result = (both == 0) & (chance >= 1) & ~alone, alone.copy()
+    for axis, (mine, theirs) in enumerate(((rows, columns), (columns, rows))):
+        for at, met in enumerate(theirs):
+            cells, rate = (rare[:, at], lowest[:, at]) if axis == 0 else (rare[at], lowest[at])
+            likely = int(((chance[:, at] if axis == 0 else chance[at]) >= 1).sum())
+            size = mine[cells].sum()
+            if cells.sum() < 2 or size * met < 10 * total:
+                continue
+            ways = math.log(math.comb(likely, int(cells.sum()))) / weight
+            if shows(size, met, rate[cells].min(), 4 * (limit + ways)):
+                result[(cells, at) if axis == 0 else (at, cells)] = True
+    return result
 
 
 def test_exclusions_that_follow_from_others_are_not_repeated():

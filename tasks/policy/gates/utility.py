@@ -80,8 +80,8 @@ def _variable(utility: Utility, limits: UtilityLimits) -> GateResult | None:
         "the variable whose distribution moved most: the share of records that would have to move",
     )
     threshold = Threshold(worst.released_shift.distance, own[worst.name])
-    moved = any(one.released_shift.distance > max(limits.marginal, one.two_samples) for one in variables)
-    return replace(_result("worst variable", limits, threshold, texts, (worst.name,)), beyond_chance=moved)
+    more = (one.name for one in variables if one.released_shift.distance > max(limits.marginal, one.two_samples))
+    return replace(_result("worst variable", limits, threshold, texts, (worst.name,)), moved=tuple(more))
 
 
 def _total(utility: Utility, limits: UtilityLimits) -> GateResult | None:
@@ -139,9 +139,9 @@ def _pair(utility: Utility, limits: UtilityLimits) -> GateResult | None:
         f"{number(worst.two_samples, 2)}, the worst between two samples",
         "the two variables whose association moved most, on the records that hold both",
     )
-    moved = any(one.change > max(limits.pair, one.two_samples) for one in pairs)
+    more = (" and ".join(one.variables) for one in pairs if one.change > max(limits.pair, one.two_samples))
     result = _result("worst pair", limits, Threshold(worst.change, own[worst.variables]), texts, worst.variables)
-    return replace(result, beyond_chance=moved)
+    return replace(result, moved=tuple(more))
 
 
 def _separated(utility: Utility, limits: UtilityLimits) -> GateResult | None:
