@@ -18,8 +18,8 @@ def without_neighbour(points: Floats, reach: float, units: Indices | None = None
     """Find the points whose nearest other point is farther than ``reach``, exactly.
 
     Points are divided into cells around √N of them, and compared within their cells: a point with another one within
-    reach there is none of those sought. What is left is compared with one part of all points after the other, until
-    another one within reach is found, so that cells and parts decide on the time alone and never on the result.
+    reach there is none of those sought. What is left is compared with one part of all points after the other, until a
+    part holds another one within reach, so that cells and parts decide on the time alone and never on the result.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def without_neighbour(points: Floats, reach: float, units: Indices | None = None
         left = left[_nearest_in_cells(points, units) > reach]
     distance = np.full(len(left), np.inf)
     # Each part spans the file, since files are often sorted, and holds at least two points.
-    parts = min(_PARTS, len(points) // 2)
+    parts = min(_PARTS, len(points) // 2) if 2 * len(left) < len(points) else 1
     for start in range(parts if len(left) else 0):
         distance = np.minimum(distance, _nearest_other(points, left, np.arange(start, len(points), parts), units))
         far = distance > reach

@@ -14,7 +14,7 @@ from flows.embedded.stores import mark_migrated, migrated, migration_lock, prepa
 from flows.orchestration import compat
 from flows.orchestration.application import PrefectApplication
 from flows.servers.environment import HEALTH, imports
-from flows.servers.http import Parent, inherited, run_app
+from flows.servers.http import Parent, hide_values_of_statements, inherited, run_app
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -92,6 +92,7 @@ def main(arguments: Iterable[str]) -> int:
     """
     role, descriptor = arguments
     with inherited(descriptor) as (sock, parent):
+        hide_values_of_statements()
         if role == "prefect":
             app = _prefect(parent, pages_only=False)
             return run_app(app, sock, parent, app.mark_unfinished_as_crashed)

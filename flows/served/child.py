@@ -19,7 +19,7 @@ import psutil
 from flows.orchestration import compat
 from flows.orchestration.application import PrefectApplication
 from flows.servers.environment import HEALTH, RUN_HEADER_VARIABLE, imports
-from flows.servers.http import Parent, inherited, run_app
+from flows.servers.http import Parent, hide_values_of_statements, inherited, run_app
 from flows.servers.layout import USER
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def _serve(part: str, sock: socket.socket, parent: Parent) -> int:
     hosts = [name for name in os.environ.get("ANONFLOW_HOSTS", "").split(",") if name]
     password, run_secret = os.environ.pop("ANONFLOW_PASSWORD", None), os.environ.pop(RUN_HEADER_VARIABLE, "")
     parent.finish_first()
+    hide_values_of_statements()
     from flows.servers.middleware import HostAndBasicAuth, guard
     from flows.servers.pages import Page
     from flows.servers.run_inputs import RunInputs

@@ -10,7 +10,6 @@ import os
 import select
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
@@ -65,10 +64,22 @@ def hide_values_of_statements() -> None:
     from sqlalchemy.engine import Engine, ExceptionContext
 
     def hide(context: ExceptionContext) -> None:
+        error: BaseException | None = context.sqlalchemy_exception
         if context.sqlalchemy_exception is not None:
             context.sqlalchemy_exception.hide_parameters = True
+        for start in (error, context.original_exception):
+            without_details(start)
 
     event.listen(Engine, "handle_error", hide)
+
+
+def without_details(error: BaseException | None) -> None:
+    """Cut off what PostgreSQL adds to an error and to its causes: the key, or the row, that it refuses."""
+    while error is not None:
+        error.args = tuple(one.split("DETAIL:")[0].rstrip() if isinstance(one, str) else one for one in error.args)
+        if hasattr(error, "detail"):
+            error.detail = None if isinstance(error.detail, str) else error.detail
+        error = error.__cause__ or error.__context__
 
 
 def run_app(
@@ -84,8 +95,6 @@ def run_app(
     # Late: a child that only migrates a database does without.
     import uvicorn
 
-    if "sqlalchemy" in sys.modules:
-        hide_values_of_statements()
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=10)
     server = uvicorn.Server(config)
 

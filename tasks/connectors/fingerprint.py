@@ -47,9 +47,9 @@ def _as_text(column: pd.Series) -> pd.Series:
     """Return a column as text; of numbers, which recur, each is written out once."""
     if not pd.api.types.is_numeric_dtype(column):
         return column.astype("string")
-    # Minus nought, which is the same number as nought, is another text.
+    # Negative zero, which is the same number as zero, is another text.
     minus = ((column == 0) & np.signbit(column.to_numpy(np.float64, na_value=np.nan))).to_numpy(bool, na_value=False)
-    codes, levels = pd.factorize((column + 0 if minus.any() else column).array)
+    codes, levels = pd.factorize((column.mask(minus, 0) if minus.any() else column).array)
     texts = pd.Series(levels).astype("string")
     if minus.any():
         codes, texts = np.where(minus, len(texts), codes), pd.concat([texts, pd.Series(["-0.0"], dtype="string")])

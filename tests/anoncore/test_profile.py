@@ -594,10 +594,10 @@ def test_levels_that_have_nothing_to_do_with_each_other_are_not_excluded():
         assert not active(frame, ConditionalEdit)
 
 
-@given(seed=st.integers(0, 2**31), weight=st.sampled_from([1.0, 0.4]))
-def test_rare_pairs_of_levels_are_excluded_as_one_by_one(seed, weight):
+@given(seed=st.integers(0, 2**31), weight=st.sampled_from([1.0, 0.4]), limit=st.sampled_from([1.0, 3.0, 6.0]))
+def test_rare_pairs_of_levels_are_excluded_as_one_by_one(seed, weight, limit):
     draw = np.random.default_rng(seed)
-    sizes, limit = draw.integers(2, 9, size=3), 3.0
+    sizes = draw.integers(2, 9, size=3)
     codes = [draw.choice(k, 900, p=draw.dirichlet(np.full(k, 0.6))) for k in sizes]
     codes[1][(codes[0] == 0) & (draw.random(900) < 0.9)] = 0
     levels = [codes[v] == q for v, k in enumerate(sizes) for q in range(k)]

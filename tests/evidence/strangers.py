@@ -2,8 +2,9 @@
 
 Run with ``python -m tests.evidence.strangers FOLDER --results FILE --keep FOLDER``, on CSV files. Of each table a
 random half of the units is drafted, and released by `anonflow run`; the other half are strangers. Half of these is what
-the attacker knows of the population; the others are compared with members. The release, or the candidate where a
-person must decide, is measured by `tests.evidence.sense`, too.
+the attacker knows of the population; the others are compared with members, one record of each unit. The release, or the
+candidate where a person must decide, is measured by `tests.evidence.sense`, too. P-values are not corrected for the
+number of attacks.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from sklearn.neighbors import NearestNeighbors
 from tests.evidence.releases import command
 from tests.evidence.sense import sense
 
-FEWEST, MOST = 1000, 20_000  # records of a table
+MOST = 20_000  # records of a table
 PARTS = 60  # random parts of three variables
 SUREST = 0.02  # of all people, those with the highest scores
-Floats = NDArray[np.float64]
+Floats, Integers = NDArray[np.float64], NDArray[np.intp]
 
 
 def released(path: Path, folder: Path) -> dict[str, Any]:
@@ -52,32 +53,54 @@ def released(path: Path, folder: Path) -> dict[str, Any]:
     command(folder, record, "plan", str(folder / "members.csv"), "-o", str(plan))
     command(folder, record, "run", str(plan), "--inline")
     record["unit"] = unit
-    return record | measured(folder)
+    return record | measured(folder, unit)
 
 
-def measured(folder: Path) -> dict[str, Any]:
+def measured(folder: Path, unit: list[str]) -> dict[str, Any]:
     """Return the figures of what a folder holds; none where nothing was released or kept."""
     found = [*folder.glob("home/releases/**/data.parquet"), *folder.glob("home/candidates/**/data.parquet")]
     if not found:
         return {}
-    got = pd.read_parquet(found[0])
+    release = pd.read_parquet(found[0])
     members, others = (pd.read_csv(folder / f"{name}.csv", low_memory=False) for name in ("members", "others"))
-    same = [name for name in got if name in members]
-    got = got[same].astype({c: members[c].dtype for c in same if members[c].dtype == object}, errors="ignore")
-    attacked = attacks(members[same], others[same], got)
+    same = [name for name in release if name in members]
+    whole = pd.concat([table[same] for table in (members, others, release)], ignore_index=True).apply(_comparable)
+    ends = len(members), len(members) + len(others)
+    own, strangers, rows = whole[: ends[0]], whole[ends[0] : ends[1]], whole[ends[1] :]
+    units = _units(members, unit)
     return {
-        "left out": [c for c in members if c not in got],
-        "attacks": attacked,
-        "sense": asdict(sense(members, got, (), None)),
+        "left out": [c for c in members if c not in release],
+        "attacks": attacks(own, strangers, rows, units, _units(others, unit)),
+        "sense": asdict(sense(own, rows, (), pd.Series(units, index=own.index) if unit else None)),
     }
 
 
-def attacks(members: pd.DataFrame, others: pd.DataFrame, release: pd.DataFrame) -> dict[str, dict[str, float]]:
+def _comparable(column: pd.Series) -> pd.Series:
+    """Return a column as numbers where all of its values are, else as text."""
+    text = column.astype("string")
+    numbers = pd.to_numeric(text, errors="coerce").astype(np.float64)
+    return numbers if numbers.notna().sum() == text.notna().sum() else text.astype(object)
+
+
+def _units(table: pd.DataFrame, unit: list[str]) -> Integers:
+    return table.groupby(unit, dropna=False).ngroup().to_numpy() if unit else np.arange(len(table))
+
+
+def _one_of_each(units: Integers, rng: np.random.Generator) -> Integers:
+    """Return the position of one random record of each unit, the units in random order."""
+    order = rng.permutation(len(units))
+    first = np.unique(units[order], return_index=True)[1]
+    return order[rng.permutation(first)]
+
+
+def attacks(
+    members: pd.DataFrame, others: pd.DataFrame, release: pd.DataFrame, units: Integers, other_units: Integers
+) -> dict[str, dict[str, float]]:
     """Return area, its standard error and a p-value of the highest scores, by attack."""
     rng = np.random.default_rng(1)
-    drawn = rng.permutation(len(others))
-    known, strangers = (others.iloc[rows] for rows in np.array_split(drawn, 2))
-    people = members.iloc[np.sort(rng.permutation(len(members))[: len(strangers)])]
+    is_known = rng.random(int(other_units.max()) + 1)[other_units] < 0.5
+    known, strangers = others[is_known], others[~is_known].iloc[_one_of_each(other_units[~is_known], rng)]
+    people = members.iloc[_one_of_each(units, rng)[: len(strangers)]]
     tables = [people, strangers, known, release]
     one, other, population, rows = _encoded(tables)
     asked = np.concatenate([one, other])
@@ -93,8 +116,8 @@ def _encoded(tables: list[pd.DataFrame]) -> list[Floats]:
     whole = pd.concat(tables, ignore_index=True)
     columns = []
     for name in whole:
-        values = pd.to_numeric(whole[name], errors="coerce")
-        if values.notna().sum() == whole[name].notna().sum() and values.nunique() > 10:
+        values = whole[name]
+        if pd.api.types.is_numeric_dtype(values) and values.nunique() > 10:
             spread = values.quantile(0.95) - values.quantile(0.05)
             columns.append((values.fillna(values.median()) / (spread or values.std() or 1.0)).to_numpy(np.float64))
             columns.append(values.isna().to_numpy(np.float64))
@@ -161,7 +184,10 @@ def main() -> None:
     for path in sorted(given.folder.glob("*.csv")):
         if given.tables and path.stem not in given.tables:
             continue
-        one = released(path, given.keep / path.stem)
+        try:
+            one = released(path, given.keep / path.stem)
+        except (OSError, ValueError, KeyError) as error:
+            one = {"table": path.stem, "run": f"{type(error).__name__}: {error}"}
         with given.results.open("a") as file:
             file.write(json.dumps(one, default=str) + "\n")
         print(one["table"], one["run"], flush=True)  # noqa: T201

@@ -24,7 +24,7 @@ IDENTIFIER = _words(
     "id ids uid uuid guid pid oid idno idnr idnum idcode idnumber caseid recordid personid patientid respondentid "
     "subjectid studyid unitid companyid firmid enterpriseid establishmentid utilityid hospitalid customerid clientid "
     "memberid userid rownames rowname rownumber rownum rownr rowid recordnumber recordno recno obsnumber obsno "
-    "casenumber caseno serialnumber serialno seqn ssn sin nin nino nric bsn cpf curp dni nif ahv pesel mrn iban "
+    "serialnumber serialno seqn ssn sin nin nino nric bsn cpf curp dni nif ahv pesel mrn iban "
     "passport licence license plate vin username login email mail"
 )
 # The person, or other unit, that a column of many numbers or texts is about.

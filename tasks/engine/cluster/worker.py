@@ -80,15 +80,14 @@ def introduce(dask_worker: Any = None) -> WorkerFacts:
     return WorkerFacts(_Here.private.public_key().public_bytes_raw(), threads, versions())
 
 
-def keep_freed_memory() -> None:
-    """Let this process keep some of the memory that it frees, where its C library is that of GNU.
+def keep_freed_memory() -> bool:
+    """Let this process keep some of the memory that it frees; return whether its C library, that of GNU, does so.
 
     Dask starts workers so that 64 kB are given back at once, and every array of a task begins with new pages, which
     the system fills with zeros: that took as long as the tasks themselves.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    for parameter, value in MALLOPT.values() if mallopt is not None else ():
-        mallopt(parameter, value)
+    return mallopt is not None and all(mallopt(*one) for one in MALLOPT.values())
 
 
 def accept(run: str, folder: str, sealed: bytes) -> str:

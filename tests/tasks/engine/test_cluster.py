@@ -29,11 +29,9 @@ READABLE = (np.float64(CANARY).tobytes(), b"73113377", b"7.3113377", b"CANARY-73
 
 
 def test_workers_keep_freed_memory() -> None:
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "mallopt"):
+    if not hasattr(ctypes.CDLL(None), "mallopt"):
         pytest.skip("the C library is another one")
-    assert [library.mallopt(*one) for one in worker.MALLOPT.values()] == [1, 1]
-    worker.keep_freed_memory()
+    assert worker.keep_freed_memory()
 
 
 @pytest.fixture(scope="module")
