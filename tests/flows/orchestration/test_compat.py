@@ -20,7 +20,7 @@ COMPAT = ROOT / "flows" / "orchestration" / "compat.py"
 FRAMEWORKS = ("prefect", "mlflow", "uvicorn", "starlette", "alembic", "great_expectations")
 # Variables that configure the frameworks from inside.
 INTERNAL = re.compile(r"_MLFLOW_\w+|PREFECT__\w+")
-PYTHONS_OWN = {*dir(type), *dir(object), "__version__"}
+PYTHONS_OWN = {*dir(type), *dir(object), *dir(BaseException), "__version__"}
 UPGRADE = "{name} is gone or has changed in the installed version: look at compat.{function}"
 
 
