@@ -33,8 +33,8 @@ def exclusive_levels(table: Table, marks: Marks, computed: set[str]) -> list[Fin
     Variables in ``computed`` are left out, and pairs of variables whose combinations follow from those with a third
     one.
     """
-    names, slices = list(table.levels), list(marks.levels.values())
     limit = needed(len(marks) ** 2 / 2) / table.weight
+    names, slices = list(table.levels), list(marks.levels.values())
     if len(names) < 2:
         return []
     starts = np.array([at.start for at in slices])

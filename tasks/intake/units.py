@@ -130,11 +130,11 @@ def numbered(values: np.ndarray) -> np.ndarray:
 
 def among(values: np.ndarray, ordered: np.ndarray) -> np.ndarray:
     """Return (N,) bool: which values stand in an array in ascending order; with little memory beside both."""
-    found = np.zeros(len(values), dtype=bool)
+    stands = np.zeros(len(values), dtype=bool)
     for rows in row_blocks(len(values)) if len(ordered) else ():
         at = np.searchsorted(ordered, values[rows])
-        found[rows] = ordered[np.minimum(at, len(ordered) - 1)] == values[rows]
-    return found
+        stands[rows] = ordered[np.minimum(at, len(ordered) - 1)] == values[rows]
+    return stands
 
 
 def shares_key(asked: pd.DataFrame, known: pd.DataFrame) -> np.ndarray:

@@ -178,7 +178,7 @@ class GateResult:
     chance : the test that fails the release by itself; None without one
     needed : what would decide an inconclusive result, the end of a sentence
     threshold : the figure and the limit as numbers, where neither bounds nor chance decide
-    moved : what moved by more than two samples differ, within a limit that few records make wide
+    moved : what moved by more than its stated limit and than two samples differ; few records widen the limit applied
     """
 
     name: str
