@@ -12,6 +12,8 @@ import numpy as np
 
 NOTHING = "–"
 MINUS = "−"
+# From this number of records on an expected number is shown whole.
+WHOLE_FROM = 10
 
 
 class Interval(Protocol):
@@ -38,7 +40,7 @@ def count(value: float | None) -> str:
 
 def amount(value: float | None) -> str:
     """Return an expected number of records: whole where it is large."""
-    return NOTHING if value is None else f"{value:,.0f}" if abs(value) >= 10 else f"{value:.1f}"
+    return NOTHING if value is None else f"{value:,.0f}" if abs(value) >= WHOLE_FROM else f"{value:.1f}"
 
 
 def number(value: float | None, digits: int = 3) -> str:

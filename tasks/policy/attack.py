@@ -10,7 +10,7 @@ from typing import Any
 from scipy.stats import binomtest
 
 from anoncore.risk import MembershipAttack, TailTest
-from tasks.common.formatting import NOTHING, Interval, count, number, percent
+from tasks.common.formatting import NOTHING, WHOLE_FROM, Interval, amount, count, number, percent
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.rounding import ceil_to, floor_to
 
@@ -69,8 +69,19 @@ def untested(aim: Aim, name: str, attacker: str, reason: str, gate: str = "", pl
 
 def between(interval: Interval, form: Callable[[float], str], digits: int) -> str:
     """Return an interval in words, given as how many decimals of it the form shows; never narrower than it is."""
+    return outwards(interval.lower, interval.upper, form, digits)
+
+
+def outwards(lower: float, upper: float, form: Callable[[float], str], digits: int) -> str:
+    """Return two bounds in words, as `between` does."""
     step = 10.0**-digits
-    return f"{form(floor_to(interval.lower, step))} to {form(ceil_to(interval.upper, step))}"
+    return f"{form(floor_to(lower, step))} to {form(ceil_to(upper, step))}"
+
+
+def amounts(lower: float, upper: float) -> str:
+    """Return the bounds of an expected number of records, each whole where it is large."""
+    first, last = (0 if abs(one) >= WHOLE_FROM else 1 for one in (lower, upper))
+    return f"{amount(floor_to(lower, 10.0**-first))} to {amount(ceil_to(upper, 10.0**-last))}"
 
 
 def by_auc(
@@ -119,7 +130,7 @@ def share_interval(part: int, whole: int) -> str:
     if not whole:
         return NOTHING
     bounds = binomtest(min(part, whole), whole).proportion_ci(0.95, method="wilson")
-    return f"{percent(bounds.low)} to {percent(bounds.high)}"
+    return outwards(bounds.low, bounds.high, percent, 3)
 
 
 def beside(sides: Sequence[Any], form: Callable[[Any], str]) -> str:

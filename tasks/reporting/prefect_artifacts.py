@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from tasks.common.formatting import count, markdown_cell, markdown_table, number, percent, significant
 from tasks.policy.published import PublishedAssessment, PublishedUtility
+from tasks.policy.rounding import ceil_to
 from tasks.policy.usefulness import QUESTION, Usefulness, headline
 from tasks.record.dossier import Dossier
 from tasks.reporting.attack_table import attack_groups
-from tasks.reporting.report import DECISIONS, STATISTICS
+from tasks.reporting.report import DECISIONS, STATISTICS, THOUSANDTH
 
 
 def verdict_markdown(dossier: Dossier) -> str:
@@ -37,7 +38,7 @@ def risk_markdown(assessment: PublishedAssessment) -> str:
                 form,
                 m.verdict,
                 number(m.sup_excess),
-                number(m.upper),
+                number(ceil_to(m.upper, THOUSANDTH)),
                 number(m.passes_within),
                 count(m.n),
             )

@@ -31,13 +31,17 @@ from tasks.common.formatting import (
     size,
 )
 from tasks.policy.assessment import Records
+from tasks.policy.attack import amounts, between
 from tasks.policy.gate import WORST_FIRST, GateResult
 from tasks.policy.published import PublishedAssessment, PublishedVariable
+from tasks.policy.rounding import ceil_to, floor_to
 from tasks.policy.usefulness import QUESTION, headline, usefulness
 from tasks.record.dossier import Dossier, PublishedEdits
 from tasks.reporting.attack_table import attack_groups, authority_page
 
 PNG = b"\x89PNG"
+# Last digit of a figure with three decimals.
+THOUSANDTH = 0.001
 
 # Stays true when people have decided: the report is part of the published release.
 DECISIONS = {
@@ -164,9 +168,12 @@ def environment() -> Environment:
         "plain": plain,
         "points": points,
         "sentence": sentence,
+        "lower_bound": lambda figure: number(floor_to(figure, THOUSANDTH)),
+        "upper_bound": lambda figure: number(ceil_to(figure, THOUSANDTH)),
     }
     made.filters.update(filters)
-    made.globals |= {"zip": zip, "methods": METHODS}
+    made.globals |= {"zip": zip, "methods": METHODS, "between": between, "amounts": amounts}
+    made.globals |= {"number": number, "points": points}
     return made
 
 

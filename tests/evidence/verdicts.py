@@ -16,7 +16,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,7 +39,7 @@ from anoncore.risk import (
 from anoncore.risk.scores import Certainty
 from tasks.assessment.assess import AssessmentSection
 from tasks.policy.assessment import Assessment, ExternalFiles, Records
-from tasks.policy.gate import Gate
+from tasks.policy.gate import Gate, GateResult, GateVerdict
 from tasks.policy.gates import GATES
 from tasks.policy.halves import results_of
 from tasks.policy.section import PolicySection
@@ -128,18 +128,24 @@ def judged(members: Microdata, others: Microdata, released: Microdata, linked: b
 
 
 def verdicts_of(risk: RiskReport, records: Records, gates: Sequence[Gate]) -> dict[str, list[str]]:
-    """Return the names of gates by verdict, as `anonflow assess` judges a file of unknown origin.
+    """Return the names of gates by verdict, as `anonflow assess` judges a file of unknown origin."""
+    verdicts: dict[str, list[str]] = {}
+    for result, verdict in results(risk, records, gates):
+        verdicts.setdefault(verdict, []).append(result.name)
+    return verdicts
+
+
+def results(risk: RiskReport, records: Records, gates: Sequence[Gate]) -> Iterator[tuple[GateResult, GateVerdict]]:
+    """Yield the results of gates on single records, with the verdict that counts.
 
     Independent samples stem from no masking of the members.
     """
     policy = PolicySection()
     assessment = Assessment(records, risk, utility=cast(Any, None), external=ExternalFiles(0, 0, None))
-    verdicts: dict[str, list[str]] = {}
     for gate in gates:
         for result in results_of(gate, assessment, policy) if gate.individual else ():
             counts = result.verdict != "not tested" or gate.untested_as not in policy.untested
-            verdicts.setdefault(result.verdict if counts else "pass", []).append(result.name)
-    return verdicts
+            yield result, result.verdict if counts else "pass"
 
 
 def first_rejection(members: Microdata, others: Microdata, released: Microdata, seed: int) -> dict[str, list[str]]:

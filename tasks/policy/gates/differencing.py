@@ -9,7 +9,7 @@ from anoncore.risk.differencing import AREA_PASSES_WITHIN, PASSES_WITHIN
 from tasks.common.formatting import count, percent, points
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment, Series
-from tasks.policy.attack import Aim, Attack, untested
+from tasks.policy.attack import Aim, Attack, between, untested
 from tasks.policy.gate import Gate, GateResult, Metrics
 from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment, published_series
@@ -121,7 +121,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             name,
             f"{attacker} Worst of {count(len(shown))}: {release}, by {worst.way}, {right}.",
             f"{points(worst.excess)} points",
-            f"{points(worst.lower)} to {points(worst.upper)} points",
+            f"{between(worst, points, 2)} points",
             _baseline(worst) if worst.traced else f"{percent(worst.control, 0)} right for others",
             f"{count(attack.n_control)} others",
             NAME,

@@ -12,7 +12,7 @@ from anoncore.risk.population import PopulationRisk
 from tasks.common.formatting import amount, count, percent
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
-from tasks.policy.attack import NO_QUASI_IDENTIFIERS, Aim, Attack, beside, between, untested
+from tasks.policy.attack import NO_QUASI_IDENTIFIERS, Aim, Attack, amounts, beside, between, untested
 from tasks.policy.gate import BoundedFigure, Bounds, Gate, GateResult, GateVerdict, Metrics
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounded_groups import published_disclosure
@@ -177,7 +177,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             f"{KNOWS}. The records stand for {amount(records.population)} people; {AS_IF}. Interval: by two estimates "
             "of the number of combinations in the population, at 99 %.",
             f"{amount(records.expected)} of {count(records.n)}",
-            f"{amount(records.lower)} to {amount(records.upper)}",
+            amounts(records.lower, records.upper),
             beside(sides, lambda side: amount(side.records.expected)),
             count(records.n),
             NAME,

@@ -11,7 +11,7 @@ from anoncore.risk import Disclosure, TableDisclosure
 from tasks.common.formatting import amount, count, number, percent, shares
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
-from tasks.policy.attack import NO_QUASI_IDENTIFIERS, NO_SENSITIVE, Aim, Attack, beside, untested
+from tasks.policy.attack import NO_QUASI_IDENTIFIERS, NO_SENSITIVE, Aim, Attack, amounts, beside, untested
 from tasks.policy.gate import Gate, GateResult, GateVerdict, Metrics, fields_of
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounded_groups import published_disclosure
@@ -131,7 +131,7 @@ def _groups(disclosure: Disclosure) -> list[Attack]:
             "Expected re-identifications in the sample",
             f"{KNOWS} picks one of the records with that combination, for every person in turn; {AS_IF}",
             f"{amount(ours.expected)} of {count(ours.n)}",
-            f"{amount(ours.expected_lower)} to {amount(ours.expected_upper)}",
+            amounts(ours.expected_lower, ours.expected_upper),
             beside(sides, lambda groups: amount(groups.expected)),
             count(ours.n),
         ),

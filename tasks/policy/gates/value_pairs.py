@@ -6,7 +6,7 @@ from typing import Any
 
 from tasks.common.formatting import count, pairs_of_variables, points
 from tasks.policy.assessment import Assessment
-from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, untested
+from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, between, untested
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.published import PublishedAssessment
@@ -59,7 +59,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             name,
             f"{attacker} The worst of {looked_at}: {' and '.join(worst.pair)}.",
             f"at most {count(worst.released)} of {count(worst.n)}",
-            f"{points(worst.lower)} to {points(worst.upper)} beyond the reference",
+            f"{between(worst, points, 2)} beyond the reference",
             f"at most {count(worst.reference)}, reference",
             count(worst.n),
             NAME,
