@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.common.formatting import percent, points
+from tasks.policy.attack import amounts, outwards
 from tasks.policy.rounding import bounds_of_several, interval, rounded_down, rounded_up
 
 
@@ -34,3 +36,16 @@ def test_texts() -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_what_is_no_number_stays_so(value: float) -> None:
     assert rounded_up(value, 3) == rounded_down(value, 3) == f"{value:.3f}"
+
+
+def test_intervals_in_words() -> None:
+    assert outwards(0.1249, 0.1251, percent, 3) == "12.4\u00a0% to 12.6\u00a0%"
+    assert outwards(-0.004, 0.004, points, 2) == "−1 to +1"
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "words"),
+    [(0.04, 0.16, "0.0 to 0.2"), (9.96, 10.04, "9.9 to 11"), (1234.6, 1234.6, "1,234 to 1,235")],
+)
+def test_expected_numbers_of_records(lower: float, upper: float, words: str) -> None:
+    assert amounts(lower, upper) == words
