@@ -103,6 +103,7 @@ def test_kind_and_role_from_the_values(column, kind, role):
         ("start", [f"{i % 24:02d}:30" for i in range(N)], "continuous", "excluded"),
         ("weight", RNG.lognormal(4, 2.5, N), "continuous", "weight"),
         ("living_area", RNG.permutation(2000)[:N] + 300, "continuous", "other"),
+        ("city_mpg", RNG.integers(11, 35, N), "continuous", "other"),
         ("hospital", RNG.geometric(0.5, N) - 1, "continuous", "other"),
         ("stays", RNG.geometric(0.45, N) - 1, "continuous", "other"),
         ("tenure", RNG.geometric(0.05, N), "continuous", "other"),

@@ -35,6 +35,7 @@ from anoncore.microdata.inference.vocabulary import (
     PERSONAL,
     PREFIXES,
     QUASI,
+    RATES,
     SCALES,
     SENSITIVE,
     TEXT_PATTERNS,
@@ -428,7 +429,7 @@ def _role(facts: ColumnFacts) -> tuple[Role, str]:
     words = facts.words
     if len(facts.counts) == 1:
         return "other", ""
-    if _words_for(facts) & AREA:
+    if _words_for(facts) & AREA and not words & RATES:
         return "area", "the name suggests an area"
     meant = words | ({w.removeprefix(p) for w in words for p in PREFIXES} - UNPREFIXED)
     if meant & SENSITIVE:

@@ -60,10 +60,12 @@ WEIGHS_A_SAMPLE = _words("sampling sample survey household hh person design base
 BODY_UNITS = _words("gm gms gram grams kg kgs kilo oz ounce ounces lb lbs pound pounds birth bw baby")
 BODY = _words("height ht bmi waist stature length headcirc bodyweight")
 DESIGN = _words("psu strata stratum stra cluster clusters sdmvpsu sdmvstra vpsu vstrat vstratum segment")
+# What is told of an area or of a group is not the area.
+RATES = _words("mpg mileage rate pct percent share ratio mean avg ave")
 # What is counted or measured has an order, whatever else the name says.
-MEASURED = _words(
-    "age num number count counts n no nr times days weeks months years hours hrs mins minutes score rate pct percent "
-    "share ratio size amount total first last mean avg ave index level levels grade rank rating"
+MEASURED = RATES | _words(
+    "age num number count counts n no nr times days weeks months years hours hrs mins minutes score size amount "
+    "total first last index level levels grade rank rating"
 )
 QUASI = _words(
     "age agegroup sex gender race ethnic ethnicity birth birthday birthdate birthyear birthmonth birthplace dob yob "
