@@ -1,10 +1,10 @@
 """How often the default gates reject independent samples, and pass planted leaks, on real tables.
 
-Run with ``python -m tests.evidence.verdicts nulls|leaks --seeds 0:20 --people 1000``. The tables are those of the
-folder ``ANONFLOW_EVIDENCE_DATA`` (adult_trn.csv.gz, adult_val.csv.gz, NHANESraw.csv.gz, testdata.csv.gz, EIA.csv.gz,
-origins in docs/reference/evidence.md), and `fair` and `randhie` of statsmodels. Every judgement is printed; counts come
-at the end. With ``--results FILE`` judgements are appended to a file, one JSON object a line, and those that it holds
-are not made again.
+Run with ``python -m tests.evidence.verdicts nulls|leaks|rates|planted --seeds 0:20 --people 1000``. The tables are
+those of the folder ``ANONFLOW_EVIDENCE_DATA`` (adult_trn.csv.gz, adult_val.csv.gz, NHANESraw.csv.gz, testdata.csv.gz,
+EIA.csv.gz, origins in docs/reference/evidence.md), and `fair` and `randhie` of statsmodels. Every judgement is printed;
+counts come at the end. With ``--results FILE`` judgements are appended to a file, one JSON object a line, and those
+that it holds are not made again.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ FOLDER = Path(os.environ.get("ANONFLOW_EVIDENCE_DATA", "."))
 NUMBER = 25  # numbers with more different values are continuous
 MOST = 30  # variables, drawn anew for each seed
 SHARE = 0.1  # of the records a partial leak concerns
+ISOLATED = 20
 # Statistical units, and variables that are identifiers or weights.
 UNITS = {"households": "ori_hid", "utilities": "UTILITYID"}
 LEFT_OUT = {
@@ -59,6 +60,7 @@ KEYS = {
     "Sex", "Education", "MaritalStatus", "urbrur", "relat", "STATE", "children", "educ",
 }  # fmt: skip
 Leak = Callable[[pd.DataFrame, pd.DataFrame, np.random.Generator], pd.DataFrame]
+Leaks = dict[str, Leak]
 
 
 @cache
@@ -181,29 +183,56 @@ def with_copies(release: pd.DataFrame, members: pd.DataFrame, rows: np.ndarray, 
     return changed
 
 
-def half_of_columns(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """Copy a random half of the values of a tenth of the records."""
-    names = [c for c in members if c != "unit"]
-    mask = np.zeros((len(others), len(names)), dtype=bool)
-    for row in chosen(others, rng):
-        mask[row, rng.choice(len(names), len(names) // 2, replace=False)] = True
-    return others[names].mask(mask, members[names].iloc[: len(others)]).assign(unit=others["unit"])
+def half_of_columns(share: float) -> Leak:
+    """Return the leak that copies a random half of the values of a share of the records."""
+
+    def leak(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+        names = [c for c in members if c != "unit"]
+        mask = np.zeros((len(others), len(names)), dtype=bool)
+        for row in chosen(others, share, rng):
+            mask[row, rng.choice(len(names), len(names) // 2, replace=False)] = True
+        return others[names].mask(mask, members[names].iloc[: len(others)]).assign(unit=others["unit"])
+
+    return leak
 
 
-def chosen(frame: pd.DataFrame, rng: np.random.Generator) -> np.ndarray:
-    """Return a tenth of the rows."""
-    return rng.choice(len(frame), int(SHARE * len(frame)), replace=False)
+def chosen(frame: pd.DataFrame, share: float, rng: np.random.Generator) -> np.ndarray:
+    """Return a share of the rows."""
+    return rng.choice(len(frame), int(share * len(frame)), replace=False)
 
 
-def levels_copied(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """Copy all levels of a tenth of the records."""
-    names = [c for c in members if c not in (*numbers(members), "unit")]
-    return with_copies(others, members, chosen(others, rng), names)
+def levels(members: pd.DataFrame) -> list[str]:
+    """Return the variables that are not continuous."""
+    return [c for c in members if c not in (*numbers(members), "unit")]
 
 
-def keys_copied(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """Copy the quasi-identifiers of a tenth of the records."""
-    return with_copies(others, members, chosen(others, rng), [c for c in members if c in KEYS])
+def keys(members: pd.DataFrame) -> list[str]:
+    """Return the quasi-identifiers."""
+    return [c for c in members if c in KEYS]
+
+
+def copied(share: float, of: Callable[[pd.DataFrame], list[str]]) -> Leak:
+    """Return the leak that copies some variables of a share of the records."""
+
+    def leak(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+        return with_copies(others, members, chosen(others, share, rng), of(members))
+
+    return leak
+
+
+def isolated_copied(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Copy the records whose fifth nearest other is farthest away."""
+    encoded = pd.get_dummies(members.drop(columns="unit"), dtype=float).fillna(0.0)
+    scaled = ((encoded - encoded.mean()) / encoded.std().replace(0.0, 1.0)).to_numpy()
+    far = pd.Series(nearest(scaled, scaled, 5, skip_self=True)[0][:, -1]).iloc[: len(others)]
+    return with_copies(others, members, far.nlargest(ISOLATED).index.to_numpy(), [c for c in members if c != "unit"])
+
+
+def half_unchanged(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Release every other column of the members as it is, and the others shuffled together."""
+    names = [c for c in members if c != "unit"][::2]
+    moved = members[names].iloc[rng.permutation(len(members))].reset_index(drop=True)
+    return members.assign(**{c: moved[c] for c in names})
 
 
 def unique_column(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
@@ -255,10 +284,10 @@ def transformed(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Gene
     return members.assign(**bent)
 
 
-LEAKS: dict[str, Leak] = {
-    "half of the columns of 10 %": half_of_columns,
-    "levels of 10 %": levels_copied,
-    "quasi-identifiers of 10 %": keys_copied,
+LEAKS: Leaks = {
+    "half of the columns of 10 %": half_of_columns(SHARE),
+    "levels of 10 %": copied(SHARE, levels),
+    "quasi-identifiers of 10 %": copied(SHARE, keys),
     "values of one column": unique_column,
     "one column shuffled": one_shuffled,
     "noise of 1 %": noise(0.01),
@@ -269,8 +298,22 @@ LEAKS: dict[str, Leak] = {
     "ten outliers copied": outliers_copied,
     "increasing transformation": transformed,
 }
-NULL: dict[str, Leak] = {"independent sample": lambda members, others, rng: others}
-KINDS = LEAKS | NULL
+NULL: Leaks = {"independent sample": lambda members, others, rng: others}
+# The same by how many are concerned, from which each is found.
+RATES: Leaks = {
+    **{f"half of the columns of {share:.0%}": half_of_columns(share) for share in (0.01, 0.02, 0.05)},
+    **{f"levels of {share:.0%}": copied(share, levels) for share in (0.05, 0.2, 0.3, 0.5)},
+    **{f"quasi-identifiers of {share:.0%}": copied(share, keys) for share in (0.05, 0.2, 0.3, 0.5)},
+}
+NAMELESS = "quasi-identifiers of all, columns without names"
+UNCHANGED = "every other column unchanged, rows linked"
+PLANTED: Leaks = {
+    "quasi-identifiers of all": copied(1.0, keys),
+    NAMELESS: copied(1.0, keys),
+    UNCHANGED: half_unchanged,
+    "20 isolated records copied": isolated_copied,
+}
+KINDS = LEAKS | RATES | PLANTED | NULL
 
 
 def small_reference(name: str, reference: int, seed: int) -> dict[str, list[str]]:
@@ -290,18 +333,21 @@ def run(what: str, name: str, kind: str, people: int, seed: int) -> dict[str, li
     members, spare, others = samples(name, people, rng)
     if kind not in NULL and not numbers(members):
         return None
-    a, b, y = typed([members, spare, KINDS[kind](members, others, rng)])
+    tables = [members, spare, KINDS[kind](members, others, rng)]
+    if kind == NAMELESS:
+        nameless = {c: f"v{at}" for at, c in enumerate(members) if c != "unit"}
+        tables = [one.rename(columns=nameless) for one in tables]
+    a, b, y = typed(tables)
     y = y.with_units(None)
     # Every other sample is released with rows that seem to stem from records: their law must reveal no one.
-    return (what == "leaks" and first_rejection(a, b, y, seed)) or judged(
-        a, b, y, kind in NULL and bool(seed % 2), seed
-    )
+    linked = kind == UNCHANGED or (kind in NULL and bool(seed % 2))
+    return (kind not in NULL and first_rejection(a, b, y, seed)) or judged(a, b, y, linked, seed)
 
 
 def main(arguments: list[str]) -> None:
     """Judge, and print the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["nulls", "leaks", "references"])
+    parser.add_argument("what", choices=["nulls", "leaks", "rates", "planted", "references"])
     parser.add_argument("--tables", default="adult,nhanes,survey,households,families,eia,utilities,fair")
     parser.add_argument("--seeds", default="0:5")
     parser.add_argument("--people", type=int, default=2000)
@@ -309,7 +355,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--minutes", type=float, default=float("inf"))
     asked = parser.parse_args(arguments)
     warnings.filterwarnings("ignore")
-    kinds = {"leaks": LEAKS, "nulls": NULL, "references": {f"copies, reference {asked.people}": None}}[asked.what]
+    copies = f"copies, reference {asked.people}"
+    kinds = {"leaks": LEAKS, "rates": RATES, "planted": PLANTED, "nulls": NULL, "references": [copies]}[asked.what]
     before = asked.results.read_text().splitlines() if asked.results and asked.results.exists() else []
     judgements = {tuple(one[:4]): one[4] for one in map(json.loads, before)}
     until = time.monotonic() + 60.0 * asked.minutes
