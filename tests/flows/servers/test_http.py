@@ -29,10 +29,48 @@ for ask in (lambda: create_engine("sqlite://").connect().execute(*asked), lambda
         print(error)
 """
 
+# A key that is there already, and a row that lacks a value: PostgreSQL repeats both.
+REFUSED = """
+import asyncio, sys, traceback
+from sqlalchemy import create_engine, text
+from sqlalchemy.ext.asyncio import create_async_engine
+from flows.servers.http import hide_values_of_statements
+hide_values_of_statements()
+table = text("CREATE TEMPORARY TABLE answers (reason TEXT PRIMARY KEY, person TEXT NOT NULL)")
+rows = [("INSERT INTO answers VALUES (:a, :a), (:a, :a)"), ("INSERT INTO answers VALUES (:a, NULL)")]
+answer = {"a": "what a person wrote"}
+
+def asked(row):
+    with create_engine(sys.argv[1]).connect() as connection:
+        connection.execute(table)
+        connection.execute(text(row), answer)
+
+async def asked_at_once(row):
+    async with create_async_engine(sys.argv[1].replace("://", "+asyncpg://")).connect() as connection:
+        await connection.execute(table)
+        await connection.execute(text(row.replace(":a", "CAST(:a AS TEXT)")), answer)
+
+for row in rows:
+    for ask in (lambda: asked(row), lambda: asyncio.run(asked_at_once(row))):
+        try:
+            ask()
+        except Exception:
+            traceback.print_exc(file=sys.stdout)
+"""
+
 
 def test_errors_of_the_database_do_not_hold_what_was_written() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert done.stdout.count("INSERT INTO nowhere") == 2
+    assert "what a person wrote" not in done.stdout + done.stderr
+
+
+def test_what_postgresql_repeats_is_cut_off(postgres_url: str) -> None:
+    command = [sys.executable, "-c", REFUSED, postgres_url]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (
+        done.stdout.count("sqlalchemy.exc.IntegrityError: ") == done.stdout.count("[SQL: INSERT INTO answers") == 4
+    ), done.stdout
     assert "what a person wrote" not in done.stdout + done.stderr
 
 
