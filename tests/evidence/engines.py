@@ -1,0 +1,142 @@
+"""The same plan in memory and in partitions, by every method that tables in partitions allow: is the release the same.
+
+Run with ``python -m tests.evidence.engines --folder FOLDER``. The table is that of `tests.evidence.large`. Compared are
+all released values, of 1, 3 and 8 partitions; for spectral swapping, with `cross`, also every gate with its figure, and
+the work is done by this process, by one and two processes, and by a cluster of one and of two workers with TLS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pandas as pd
+import yaml
+
+from anoncore.partitions.store import Serial
+from anoncore.registry import METHODS
+from flows import embedded, engine
+from flows.plan.model import load_plan
+from flows.release import Direct, carry_out
+from tasks.common.errors import Refused
+from tasks.common.home import Home
+from tasks.intake import partitions
+from tests.evidence.large import parts, plan
+
+PARTITIONS = (1, 3, 8)
+# Engine and processes; none of its own is this process.
+WORKERS = (("local", 0), ("local", 1), ("local", 2), ("dask", 1), ("dask", 2))
+SWAP = "spectral-swap"
+
+
+class Masked(Exception):
+    """The records are masked, and nothing else is asked."""
+
+
+@dataclass
+class Kept(Direct):
+    """Keeps the digests of what was released, and of what the gates say, or ends before these."""
+
+    judged: bool
+    released: str = ""
+    gates: str = ""
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def call(self, label: str, function: Callable[..., Any], *args: Any, retry: bool) -> Any:
+        """Carry out a step and look at its result."""
+        result = super().call(label, function, *args, retry=retry)
+        if label == "Mask the records":
+            self.released = digest(result.released)
+            if not self.judged:
+                raise Masked
+        if label == "Decide by policy":
+            self.gates = hashed(repr([(one.name, one.verdict, one.figure) for one in result.gates]).encode())
+        return result
+
+
+def hashed(content: bytes) -> str:
+    """Return a short digest."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def digest(records: Any) -> str:
+    """Return the digest of all values in their order, whatever the number of parts."""
+    tables = records.parts() if hasattr(records, "parts") else [records.load()]
+    whole = pd.concat([table.frame for table in tables], ignore_index=True)
+    text = {name: "string" for name in whole if not pd.api.types.is_numeric_dtype(whole[name])}
+    return hashed(pd.util.hash_pandas_object(whole.astype(text), index=False).to_numpy().tobytes())
+
+
+@contextmanager
+def workers(records: int, number: int, processes: int) -> Iterator[None]:
+    """Cut the table into so many partitions, and let so many processes work on them."""
+    with patch.object(partitions, "ROWS", -(-records // number)), patch.object(os, "cpu_count", lambda: processes or 1):
+        here = patch.object(engine, "LocalPool", lambda store, *_: nullcontext(Serial(store)))
+        with nullcontext() if processes else here:
+            yield
+
+
+def outcome(path: Path, home: Path, judged: bool) -> tuple[str, str]:
+    """Return the digests of one run in a home of its own."""
+    runner = Kept(judged)
+    with suppress(Masked):
+        carry_out(load_plan(path), Home.locate(home), runner)
+    return runner.released, runner.gates
+
+
+def compared(folder: Path, method: str, records: int) -> str:
+    """Return whether the releases are the same, and of how many runs."""
+    judged, path = method == SWAP, folder / f"{method}.yaml"
+    action = {"action": "redistribute", "k": 10}
+    one = {"method": method, **(action if method == "rare-levels" else {})}
+    asked = plan("source", "memory") | {
+        "name": method,
+        "reference": {"kind": "cross" if judged else "leave-one-out"},
+        "steps": [one] if method == "rare-levels" else [{"method": "rare-levels", **action}, one],
+        "seed": {"public": 7, "data_are_public": True},
+    }
+    if void := METHODS[method](**{name: one[name] for name in one if name != "method"}).void_by_design:
+        asked["policy"] = asked["policy"] | {"by_design": list(void)}
+    path.write_text(yaml.safe_dump(asked, sort_keys=False))
+    home = folder / f"home-{method}"
+    try:
+        load_plan(path).with_engine("local")
+        seen = {"memory": outcome(path, home / "memory", judged)}
+    except Refused as refused:
+        return f"refused: {refused}"
+    for number in PARTITIONS:
+        for where, processes in WORKERS if judged else WORKERS[2:3]:
+            path.write_text(yaml.safe_dump(asked | {"engine": where}, sort_keys=False))
+            with workers(records, number, processes):
+                name = f"{where}, {processes} processes, {number} partitions"
+                seen[name] = outcome(path, home / name.replace(", ", "-").replace(" ", "-"), judged)
+    others = [name for name, found in seen.items() if found != seen["memory"]]
+    return f"{len(seen) - len(others)} of {len(seen)} runs are the same{': not ' if others else ''}{'; '.join(others)}"
+
+
+def main() -> None:
+    """Compare."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("methods", nargs="*", default=sorted(METHODS))
+    parser.add_argument("--records", type=int, default=200_000)
+    parser.add_argument("--folder", type=Path, required=True)
+    given = parser.parse_args()
+    (given.folder / "source").mkdir(parents=True)
+    next(iter(parts(0.5)))[: given.records].to_parquet(given.folder / "source" / "part-0.parquet")
+    embedded.apply(given.folder / "tracking")
+    embedded.tracking_ready(given.folder / "tracking")
+    for method in given.methods:
+        print(method, compared(given.folder, method, given.records), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
