@@ -25,6 +25,7 @@ from anoncore.risk.tail import (
     tail_test,
 )
 
+NEARER = 0.5  # of the distance to the nearest other, of an isolated record that is met
 _FAR = 1e6  # in units of the own distance
 _ALIKE = 0.05  # by how much the numbers of members and non-members may differ for chance to be equal
 
@@ -82,8 +83,16 @@ class Closeness:
         """Return `tail_test` of all units, with `close_pairs` where there are other people."""
         return tail_test(*self._members_by_unit, tau=tau, level=level, pairs=self.pairs(tau))
 
-    def isolated(self, tau: float, level: float) -> TailTest:
-        """Return `isolated_test`, beside that of non-members where there are as many."""
+    def isolated(self, tau: float, level: float) -> dict[str, TailTest]:
+        """Return the forms of `isolated_test`, beside that of non-members where there are as many.
+
+        Then records count as well that are nearer than `NEARER` times the distance to anybody else, which noise hides
+        from ``tau``: members and non-members meet a harmless release alike, however near is asked for.
+        """
+        within = [tau] if self._as_many is None or tau >= NEARER else [tau, NEARER]
+        return {f"within {share:g}": self._isolated(share, level) for share in within}
+
+    def _isolated(self, tau: float, level: float) -> TailTest:
         found = isolated_test(*self._members_by_unit, tau=tau, level=level)
         if (others := self._as_many) is None:
             return found

@@ -42,6 +42,7 @@ def density(
     reference: ArrayLike,
     released: ArrayLike,
     *,
+    unshrunk: ArrayLike | None = None,
     certainty: Certainty = SINGLE,
     rng: np.random.Generator,
 ) -> Density:
@@ -49,7 +50,8 @@ def density(
 
     The ratio attack scores log r_k(people) − log r_k(release), with r_k the distance to the k-th nearest record and
     the person left out: the ratio allows for people who are near everybody. It is made once more with a release
-    whose columns have the distributions of the non-members, where they are apart. The classifier attack scores people
+    whose columns have the distributions of the non-members, where they are apart, and with one whose shrinkage is
+    undone, where there is any. The classifier attack scores people
     by boosted trees that have learned to distinguish half of the released rows from half of the non-members; members
     of one half and the non-members of the other are scored with them, in turn, so that no one is scored by what
     learned from them. The tracing attack adds up, over levels, numbers and eighths of numbers, by how much more
@@ -60,6 +62,7 @@ def density(
     ----------
     original, reference, released : (N, n), (L, n) and (M, n), one encoding, in standard deviations; of more than
         5000 people on a side a sample is scored
+    unshrunk : (M, n) the release as `anoncore.risk.shrinkage.without_shrinkage` returns it
     certainty : of the bounds; the lower ones hold for all forms of all attacks together; with the units of all people
     rng : Generator, for samples and the classifier
 
@@ -102,6 +105,9 @@ def density(
     if matched is not None:
         after = _ratios(people, matched)
         scores |= {f"{name}, after matching the distributions": values for name, values in after.items()}
+    if unshrunk is not None:
+        after = _ratios(people, matrix("unshrunk", unshrunk, width))
+        scores |= {f"{name}, after undoing the shrinkage": values for name, values in after.items()}
     units = certainty.units.take(*drawn)
     if len(np.unique(unit_codes(units.nonmembers, len(sides[1])))) > 1:
         scores["tracing"] = _traced(sides[0], sides[1], points, units.nonmembers)

@@ -18,6 +18,8 @@ from anoncore.risk.scores import SINGLE, AttackFamily, Certainty, NamedAttack
 
 # What is known in the attack by a single variable, before its name.
 ONE_VARIABLE = "the variable "
+MISSING = "which values are missing"
+SEVERAL = 2
 # How many combinations of so many variables are looked at; of more a random choice.
 _COMBINATIONS = {1: 1000, 2: 150, 3: 200, 4: 200}
 
@@ -30,7 +32,7 @@ class ValuePresence(AttackFamily):
     """What the presence of values reveals about members, beside the same of non-members.
 
     The forms are single values, two to four values of one person together, all categorical values, the
-    quasi-identifiers, and each variable by itself.
+    quasi-identifiers, which values are missing, and each variable by itself.
 
     Parameters
     ----------
@@ -65,7 +67,8 @@ def value_presence(
     For each variable, and for combinations of two to four variables, people are put into classes by how many others
     (members and non-members alike) hold the same values. q is the share of a class whose values stand in the release,
     in one row. A person whose values do scores −log q, else 0; scores are summed over the combinations of one size.
-    Two combinations are looked at by themselves: all categorical variables, and the quasi-identifiers.
+    Two combinations are looked at by themselves: all categorical variables, and the quasi-identifiers. So is which of a
+    person's values are missing, where several variables are: a method may leave missing values where they are.
 
     Parameters
     ----------
@@ -100,6 +103,9 @@ def value_presence(
         return None
     asked, published = _codes(people, rng)
     kinds = dict(_kinds(people, quasi_identifiers, rng))
+    if gaps := _gaps(people, rng):
+        kinds[MISSING] = [(len(asked),)]
+        asked, published = (np.vstack([codes, own]) for codes, own in zip((asked, published), gaps, strict=True))
     tests = len(kinds) + len(people.names)
     single, certain = 1.0 - (1.0 - certainty.confidence) / tests, certainty.over(tests)
     forms: list[NamedAttack] = []
@@ -158,6 +164,16 @@ def _codes(people: ComparedPeople, rng: np.random.Generator) -> tuple[Codes, Cod
         asked.append(codes[:n])
         published.append(codes[n:])
     return np.stack(asked), np.stack(published)
+
+
+def _gaps(people: ComparedPeople, rng: np.random.Generator) -> tuple[Codes, Codes] | None:
+    """Return (P,) and (M,) codes of which values are missing; None where fewer than two variables ever are."""
+    sides = [np.isnan(np.column_stack(side)) for side in (people.values, people.released)]
+    if sum(bool(one.any() or other.any()) for one, other in zip(sides[0].T, sides[1].T, strict=True)) < SEVERAL:
+        return None
+    codes = rng.integers(2**64, size=len(people.names), dtype=np.uint64)
+    asked, published = (np.where(side, codes, np.uint64(0)).sum(axis=1, dtype=np.uint64) for side in sides)
+    return asked, published
 
 
 def _evidence(asked: Codes, published: Codes, combination: Combination) -> Floats:

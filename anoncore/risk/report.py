@@ -34,6 +34,7 @@ from anoncore.risk.population import Missing
 from anoncore.risk.prediction import PredictionMeasures, sample_queries
 from anoncore.risk.presence import ValuePresence, value_presence
 from anoncore.risk.scores import Certainty
+from anoncore.risk.shrinkage import without_shrinkage
 from anoncore.risk.singling_out import SinglingOut, singling_out
 from anoncore.risk.subset_linkage import SubsetLinkage, subset_linkage
 from anoncore.risk.tail import ExtremeRecords, TailTest
@@ -307,6 +308,10 @@ def measure_encoded_risk(
     pairs_rng, linkage_rng, groups_rng, inference_rng, boxes_rng, attacks_rng, subsets_rng = rng.spawn(7)
     rows = settings.queries(len(x), rng)
     close = closeness(x, y, r, settings.k, queries=rows, rng=rng, units=tables.units)
+    unshrunk = without_shrinkage(tables, _own(tables)) if settings.rows_linked else None
+    seen = None
+    if unshrunk is not None:
+        seen = closeness(x, unshrunk, r, settings.k, queries=rows, rng=rng, units=tables.units)
     comparison = _comparison(tables, settings, rows, close, rng)
     nearest, rescaled, scores = _membership(tables, rows, close, settings.confidence, rng)
     report = RiskReport(
@@ -315,8 +320,8 @@ def measure_encoded_risk(
         queries=Queries(len(rows), len(x), close.released.cdf_error(DELTA) or None),
         comparison=comparison,
         tail=close.tail(settings.tau, settings.level),
-        isolated=close.isolated(settings.tau, settings.level),
-        extreme=close.extreme(settings.tau),
+        isolated=_isolated(close, seen, settings),
+        extreme=max((c.extreme(settings.tau) for c in (close, seen) if c), key=lambda rule: rule.n_matched),
         dominance=dominance(tables.original, tables.released, tables.reference),
         identical=close.identical(settings.level),
         close_pairs=close.pairs(settings.tau),
@@ -330,9 +335,16 @@ def measure_encoded_risk(
         disclosure=_disclosure(tables, settings, groups_rng),
         inference=_inference(tables, inference_rng),
         boxes=None if ranges is None else _boxes(tables, ranges, rows, boxes_rng),
-        **_attacks(tables, settings, attacks_rng),
+        **_attacks(tables, unshrunk, settings, attacks_rng),
     )
     return report, RiskCurves.of(close)
+
+
+def _isolated(close: Closeness, seen: Closeness | None, settings: RiskSettings) -> TailTest:
+    """Test isolated records in all forms, also with the shrinkage of the release undone where there is any."""
+    tau, level = settings.tau, settings.level
+    undone = {} if seen is None else {f"{n}, shrinkage undone": t for n, t in seen.isolated(tau, level).items()}
+    return TailTest.in_forms(close.isolated(tau, level) | undone)
 
 
 def compare_encoded(tables: EncodedTables, settings: RiskSettings, rng: np.random.Generator) -> Comparison:
@@ -399,7 +411,9 @@ class _Attacks(TypedDict, total=False):
     linkability: Linkability | None
 
 
-def _attacks(tables: EncodedTables, settings: RiskSettings, rng: np.random.Generator) -> _Attacks:
+def _attacks(
+    tables: EncodedTables, unshrunk: Floats | None, settings: RiskSettings, rng: np.random.Generator
+) -> _Attacks:
     """Make the attacks that compare members with non-members; none without non-members."""
     if tables.reference is None or tables.r is None:
         return {}
@@ -409,7 +423,14 @@ def _attacks(tables: EncodedTables, settings: RiskSettings, rng: np.random.Gener
     found: _Attacks = {
         "presence": value_presence(*data, quasi_identifiers=keys, certainty=many, rng=rng),
         "agreement": agreement(*data, quasi_identifiers=keys, own=own, certainty=many, rng=rng),
-        "density": density(tables.x, tables.r, tables.y, certainty=replace(many, units=tables.units), rng=rng),
+        "density": density(
+            tables.x,
+            tables.r,
+            tables.y,
+            unshrunk=unshrunk,
+            certainty=replace(many, units=tables.units),
+            rng=rng,
+        ),
         "singling_out": singling_out(*data, confidence=level, rng=rng),
         "linkability": linkability(*data, confidence=level, rng=rng),
     }

@@ -14,7 +14,9 @@ from anoncore.risk._checks import Floats, vector
 from anoncore.risk.membership import MembershipAttack, membership_attack
 from anoncore.risk.pairs import beginning_p
 
-_RANKS = (10, 12, 15, 20, 25, 30, 40, 50, 70, 100, 150, 200, 300, 500, 700, 1000, 2000, 5000, 10_000)
+_RANKS = (5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 70, 100, 150, 200, 300, 500, 700, 1000, 2000, 5000, 10_000)
+# The rank where a tenth of the records is less than the first one.
+_FEW = 10
 # Standard deviations by which normal scores of members exceed those of non-members at the area that gates accept.
 _ACCEPTED = float(np.sqrt(2.0) * norm.ppf(0.55))
 
@@ -180,7 +182,7 @@ def score_attack(members: ArrayLike, nonmembers: ArrayLike, *, certainty: Certai
 def top_scores(members: ArrayLike, nonmembers: ArrayLike, *, confidence: float = 0.99) -> TopScores:
     """Count the members among the highest scores, at the rank where chance explains their number least.
 
-    The ranks are 10, 12, 15, 20, … up to a tenth of the records, each enlarged by ties. Going down the ranks,
+    The ranks are 5, 6, 8, 10, 12, … up to a tenth of the records, each enlarged by ties. Going down the ranks,
     records are members' or not as if drawn, when scores do not depend on membership; p is that of the most striking
     rank of such draws (`anoncore.risk.pairs.striking_beginning`), and the bound of the share is Clopper and
     Pearson's at the level divided by the number of ranks. Only ranks count that hold more members than an attack
@@ -207,7 +209,7 @@ def top_scores(members: ArrayLike, nonmembers: ArrayLike, *, confidence: float =
     one, other = np.sort(vector("members", members))[::-1], np.sort(vector("nonmembers", nonmembers))[::-1]
     total = len(one) + len(other)
     merged = np.sort(np.concatenate([one, other]))[::-1]
-    ranks = [rank for rank in _RANKS if rank <= total / 10] or [min(_RANKS[0], total)]
+    ranks = [rank for rank in _RANKS if rank <= total / 10] or [min(_FEW, total)]
     thresholds = np.unique(merged[np.array(ranks) - 1])
     above = _at_least(one, thresholds), _at_least(other, thresholds)
     looked_at, base = above[0] + above[1], len(one) / total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -40,6 +41,7 @@ class TailTest:
         reference alone excludes chance and non-members do not
     n_close_pairs, close_pairs_released : close pairs that were looked at, and those of them with a released
         row, see `close_pairs`; None where pairs say nothing or nobody else is known
+    forms : name and p-value of each, where ``p`` is that of several together, by Bonferroni's correction
     """
 
     n: int
@@ -54,6 +56,7 @@ class TailTest:
     verdict: Literal["pass", "fail", "inconclusive"]
     n_close_pairs: int | None = None
     close_pairs_released: int | None = None
+    forms: tuple[tuple[str, float], ...] = ()
 
     def beside(self, nonmembers: TailTest) -> TailTest:
         """Return the test with what as many non-members show, for whom the original stands for other people.
@@ -67,6 +70,21 @@ class TailTest:
         p = float(binom.sf(self.only_released - 1, trials, 1.0 / 3.0))
         verdict = "fail" if p < self.level else "inconclusive" if self.verdict == "fail" else self.verdict
         return replace(self, p=p, verdict=verdict)
+
+    @classmethod
+    def in_forms(cls, tests: Mapping[str, TailTest]) -> TailTest:
+        """Return several tests of the same records as one, which fails by chance at the level of each.
+
+        Counts are those of the form that chance explains least. Whether copies could be noticed at all is said by the
+        first one.
+        """
+        first, *others = tests.values()
+        if not others:
+            return first
+        worst = min(tests.values(), key=lambda test: test.p)
+        p = min(1.0, worst.p * len(tests))
+        verdict = "fail" if p < first.level else "pass" if first.verdict == "fail" else first.verdict
+        return replace(worst, p=p, verdict=verdict, forms=tuple((name, test.p) for name, test in tests.items()))
 
     @property
     def baseline(self) -> float:

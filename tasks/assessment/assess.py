@@ -136,7 +136,7 @@ def assess(
         utility=_beside_halves(_utility(tables, masked.hidden_variables, section), sides, masked.hidden_variables),
         claims=masked.claims,
         source_values=masked.source_values,
-        source_levels=_source_levels(tables.original, tables.released),
+        source_levels=_source_levels(tables.original, tables.released, rows_linked=masked.keeps_records),
         method_figures=masked.figures,
         rare_levels=_rare_levels(tables.released, section.k),
         as_source=_as_source(masked),
@@ -236,10 +236,29 @@ def _beside_halves(utility: UtilityReport, sides: Sides, hides: tuple[str, ...])
     return replace(utility, propensity=logistic, tree=tree)
 
 
-def _source_levels(original: Microdata, released: Microdata) -> tuple[str, ...]:
-    """Name the variables that release a level, or lack a value, as one or two units of the original do."""
+def _source_levels(original: Microdata, released: Microdata, *, rows_linked: bool = False) -> tuple[str, ...]:
+    """Name the variables that release a level, or lack a value, as one or two units of the original do.
+
+    Where it is known which row is whose, so do variables that are missing together.
+    """
     names = [v.name for v in released.schema if v.is_masked and v.name in original.schema]
-    return tuple(name for name in names if _holds_rare(original, released, name))
+    together = _missing_together(original, released, names) if rows_linked else set()
+    return tuple(name for name in names if name in together or _holds_rare(original, released, name))
+
+
+def _missing_together(original: Microdata, released: Microdata, names: list[str]) -> set[str]:
+    """Name the variables whose missing values, taken together, are those of one or two units and of their own rows.
+
+    None where most units with such missing values have rows with others, so that single ones are as by chance.
+    """
+    gaps, rows = (table.frame[names].isna().to_numpy() for table in (original, released))
+    pattern = np.unique(gaps, axis=0, return_inverse=True)[1].ravel()
+    held = np.unique(np.column_stack([pattern, original.unit_codes]), axis=0)[:, 0]
+    own = released.frame.index.get_indexer(original.frame.index)
+    rare = (np.bincount(held)[pattern] < FEWEST_HOLDERS) & gaps.any(axis=1) & (own >= 0)
+    kept = rare & (rows[own] == gaps).all(axis=1)
+    most = 2 * kept.sum() >= rare.sum()
+    return {name for name, missing in zip(names, gaps[kept].any(axis=0), strict=True) if missing and most}
 
 
 def _holds_rare(original: Microdata, released: Microdata, name: str) -> bool:

@@ -15,7 +15,7 @@ from tasks.policy.rounding import people_counted
 
 def result_of(name: str, rule: TailTest, level: float, meaning: str) -> GateResult:
     """Return the result of one test of close records, which fails at its share of the level and asks below it."""
-    chance = Chance((("", rule.p),), level * SHARE)
+    chance = Chance(rule.forms or (("", rule.p),), level * SHARE, asks=level)
     verdict: GateVerdict = "inconclusive" if rule.verdict == "inconclusive" or rule.p < level else "pass"
     if rule.verdict != "inconclusive" and chance.fails:
         verdict = "fail"

@@ -83,6 +83,8 @@ class Bounds:
         )
 
 
+# The same where chance hardly explains the close records of two halves.
+DOUBTFUL_HALVES = "; chance hardly explains it: more units decide it, or a person accepts it"
 # What would decide where chance does not explain the highest scores of an attack, and an accepted attack may.
 DOUBTFUL = (
     "; members are more frequent among the highest scores than chance explains, and not shown to be more frequent than "
@@ -99,11 +101,13 @@ class Chance:
     forms : name and p-value of each; "" where there is one
     level : below which chance does not explain it
     beyond : the same test of a release as bad as is accepted, where more than nothing is; the release fails by both
+    asks : below which a person is asked, where that is more than what fails
     """
 
     forms: FormValues
     level: float
     beyond: Chance | None = None
+    asks: float = 0.0
 
     @property
     def p(self) -> float:
@@ -119,6 +123,11 @@ class Chance:
     def fails(self) -> bool:
         """Whether neither chance nor what is accepted explains it; what is not a number fails."""
         return not self.is_explained and (self.beyond is None or self.beyond.fails or math.isnan(self.p))
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether a person is asked, since chance hardly explains it."""
+        return not self.fails and self.p < max(self.level, self.asks)
 
     @property
     def limit(self) -> str:

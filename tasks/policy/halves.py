@@ -11,7 +11,17 @@ from scipy.stats import chi2
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Attack
-from tasks.policy.gate import DOUBTFUL, BoundedFigure, Bounds, Chance, FormValues, Gate, GateResult, Metrics
+from tasks.policy.gate import (
+    DOUBTFUL,
+    DOUBTFUL_HALVES,
+    BoundedFigure,
+    Bounds,
+    Chance,
+    FormValues,
+    Gate,
+    GateResult,
+    Metrics,
+)
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import bounds_of_several, interval
 
@@ -72,7 +82,7 @@ def _joined(whole: GateResult | None, halves: Sequence[GateResult]) -> GateResul
     failed = _failed(halves, together)
     tested = whole is not None and whole.verdict != "not tested"
     if whole is not None and tested and (whole.verdict == "fail" or failed is None):
-        return whole
+        return whole if together is None or not together.asks else _asked(whole, halves, together)
     if failed is not None:
         return failed
     bounds = [one.bounds for one in halves if one.bounds is not None]
@@ -92,6 +102,17 @@ def _joined(whole: GateResult | None, halves: Sequence[GateResult]) -> GateResul
         bounds=pooled,
         chance=together,
         needed=_needed(pooled) if pooled.verdict == "inconclusive" else DOUBTFUL,
+    )
+
+
+def _asked(whole: GateResult, halves: Sequence[GateResult], together: Chance) -> GateResult:
+    """Return the result of all records, as a question where chance hardly explains what both halves show."""
+    if whole.verdict != "pass" or not together.is_doubtful:
+        return whole
+    figure = f"{whole.figure}; {OWN}: {'; '.join(one.figure for one in halves)}, p = {together.p:.2g} {BOTH}"
+    meaning = f"{whole.meaning}; {EACH}"
+    return replace(
+        whole, verdict="inconclusive", figure=figure, meaning=meaning, chance=together, needed=DOUBTFUL_HALVES
     )
 
 
@@ -150,7 +171,7 @@ def _together(tests: Sequence[Chance]) -> Chance | None:
     if not tests:
         return None
     beyond = _together([one.beyond for one in tests if one.beyond is not None])
-    return Chance(_by_form([one.forms for one in tests]), tests[0].level, beyond)
+    return Chance(_by_form([one.forms for one in tests]), tests[0].level, beyond, tests[0].asks)
 
 
 def _by_form(halves: Sequence[FormValues]) -> FormValues:

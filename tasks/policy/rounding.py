@@ -113,6 +113,8 @@ def people_counted(value: T, step: float) -> T:
     parts = {f.name: getattr(value, f.name) for f in fields(value)}  # type: ignore[arg-type]
     all_, p = parts.pop("n"), parts.pop("p", None)
     shown = {name: min(at_least_ten(one), all_) for name, one in parts.items() if isinstance(one, int)}
+    if "forms" in parts:
+        shown["forms"] = tuple((name, p_value(one)) for name, one in parts["forms"])
     return replace(value, **shown, **({} if p is None else {"p": p_value(p)}))  # type: ignore[type-var]
 
 

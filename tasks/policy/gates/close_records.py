@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anoncore.risk import TailTest
 from tasks.common.formatting import plain
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, by_count
@@ -18,11 +19,15 @@ AIM = Aim.SINGLING_OUT
 def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, ...]:
     """Compare how many records are matched closely by the release with how many are by the reference."""
     risk = assessment.risk
-    people = "records that the release matches ten times closer than their nearest neighbour does"
+    isolated = f"the same among the most isolated 1 %: {_matched(risk.isolated)}"
     return (
-        result_of(NAME, risk.tail, policy.tail_p, people),
-        result_of(ISOLATED, risk.isolated, policy.tail_p, f"the same among the most isolated 1 %: {people}"),
+        result_of(NAME, risk.tail, policy.tail_p, _matched(risk.tail)),
+        result_of(ISOLATED, risk.isolated, policy.tail_p, isolated),
     )
+
+
+def _matched(rule: TailTest) -> str:
+    return f"records that the release matches within {plain(rule.tau)} times the distance to their nearest neighbour"
 
 
 def metrics(assessment: Assessment) -> Metrics:
@@ -37,7 +42,10 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
         "An attacker who knows a person’s record nearly exactly finds a released row within "
         f"{plain(tail.tau)} times the distance to the person’s own nearest neighbour."
     )
-    isolated = "The same, for the most isolated 1 % of the people, who are the easiest to recognise."
+    isolated = (
+        "The same, for the most isolated 1 % of the people, who are the easiest to recognise, within "
+        f"{plain(assessment.risk.isolated.tau)} times the distance."
+    )
     return (
         by_count(AIM, "Unusually close records (the tail rule)", attacker, tail, NAME),
         by_count(AIM, "Isolated records", isolated, assessment.risk.isolated, ISOLATED),
@@ -50,7 +58,8 @@ GATE = Gate(
     "against the same for the reference, and close pairs among release, original and reference. Fail when the exact "
     "one-sided p-value is below a seventh of `tail_p`, which seven tests share; inconclusive below `tail_p`, and where "
     "even a release of all records could not reach that level. Once more for the most isolated 1 % of the "
-    "records, who are the easiest to recognise; inconclusive where the test without non-members alone "
+    "records, who are the easiest to recognise, also within half of that distance and, where numbers were shrunk "
+    "towards their means, with the shrinkage undone; inconclusive where the test without non-members alone "
     "would fail.",
     evaluate=evaluate,
     limits=ChanceLimit,

@@ -37,8 +37,8 @@ def _results(assessment: Assessment) -> Iterator[GateResult]:
             limit="0",
             baseline="0, after a step rare-levels",
             records=records,
-            meaning="variables with a released level, or a missing value, of one or two people of the source: an "
-            "attacker who knows the only person with it sees from the release whether that person took part",
+            meaning="variables with a released level, or missing values alone or together, of one or two people of the "
+            "source: an attacker who knows the only person with it sees from the release whether that person took part",
             variables=assessment.source_levels,
         )
 
@@ -47,7 +47,8 @@ GATE = Gate(
     name="source values",
     description="A step that by its parameters may publish values as single records hold them, such as exact "
     "marginals, or a plan of which no step masks numbers; and levels, or "
-    "missing values, that one or two units of the source hold and the release has. Inconclusive: a person must decide. "
+    "missing values, also several together in rows that stem from single records, that one or two units of the source "
+    "hold and the release has. Inconclusive: a person must decide. "
     "What they give away is measured by value presence, which few people are not enough to show; a step rare-levels "
     "avoids such levels.",
     evaluate=evaluate,
