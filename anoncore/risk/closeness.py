@@ -83,7 +83,11 @@ class Closeness:
         """Return `tail_test` of all units, with `close_pairs` where there are other people."""
         return tail_test(*self._members_by_unit, tau=tau, level=level, pairs=self.pairs(tau))
 
-    def isolated(self, tau: float, level: float) -> dict[str, TailTest]:
+    def isolated(self, tau: float, level: float) -> TailTest:
+        """Return `isolated_forms` as one test."""
+        return TailTest.in_forms(self.isolated_forms(tau, level))
+
+    def isolated_forms(self, tau: float, level: float) -> dict[str, TailTest]:
         """Return the forms of `isolated_test`, beside that of non-members where there are as many.
 
         Then records count as well that are nearer than `NEARER` times the distance to anybody else, which noise hides

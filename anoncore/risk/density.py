@@ -42,7 +42,7 @@ def density(
     reference: ArrayLike,
     released: ArrayLike,
     *,
-    unshrunk: ArrayLike | None = None,
+    unshrunk: tuple[Floats, Floats, Floats] | None = None,
     certainty: Certainty = SINGLE,
     rng: np.random.Generator,
 ) -> Density:
@@ -62,7 +62,7 @@ def density(
     ----------
     original, reference, released : (N, n), (L, n) and (M, n), one encoding, in standard deviations; of more than
         5000 people on a side a sample is scored
-    unshrunk : (M, n) the release as `anoncore.risk.shrinkage.without_shrinkage` returns it
+    unshrunk : the same three as `anoncore.risk.shrinkage.without_shrinkage` returns them
     certainty : of the bounds; the lower ones hold for all forms of all attacks together; with the units of all people
     rng : Generator, for samples and the classifier
 
@@ -106,7 +106,8 @@ def density(
         after = _ratios(people, matched)
         scores |= {f"{name}, after matching the distributions": values for name, values in after.items()}
     if unshrunk is not None:
-        after = _ratios(people, matrix("unshrunk", unshrunk, width))
+        moved = np.concatenate([side[rows] for side, rows in zip(unshrunk, drawn, strict=False)])
+        after = _ratios(moved, unshrunk[2])
         scores |= {f"{name}, after undoing the shrinkage": values for name, values in after.items()}
     units = certainty.units.take(*drawn)
     if len(np.unique(unit_codes(units.nonmembers, len(sides[1])))) > 1:

@@ -311,7 +311,7 @@ def measure_encoded_risk(
     unshrunk = without_shrinkage(tables, _own(tables)) if settings.rows_linked else None
     seen = None
     if unshrunk is not None:
-        seen = closeness(x, unshrunk, r, settings.k, queries=rows, rng=rng, units=tables.units)
+        seen = closeness(unshrunk.x, unshrunk.y, unshrunk.r, settings.k, queries=rows, rng=rng, units=tables.units)
     comparison = _comparison(tables, settings, rows, close, rng)
     nearest, rescaled, scores = _membership(tables, rows, close, settings.confidence, rng)
     report = RiskReport(
@@ -343,8 +343,8 @@ def measure_encoded_risk(
 def _isolated(close: Closeness, seen: Closeness | None, settings: RiskSettings) -> TailTest:
     """Test isolated records in all forms, also with the shrinkage of the release undone where there is any."""
     tau, level = settings.tau, settings.level
-    undone = {} if seen is None else {f"{n}, shrinkage undone": t for n, t in seen.isolated(tau, level).items()}
-    return TailTest.in_forms(close.isolated(tau, level) | undone)
+    undone = {} if seen is None else {f"{n}, shrinkage undone": t for n, t in seen.isolated_forms(tau, level).items()}
+    return TailTest.in_forms(close.isolated_forms(tau, level) | undone)
 
 
 def compare_encoded(tables: EncodedTables, settings: RiskSettings, rng: np.random.Generator) -> Comparison:
@@ -412,7 +412,7 @@ class _Attacks(TypedDict, total=False):
 
 
 def _attacks(
-    tables: EncodedTables, unshrunk: Floats | None, settings: RiskSettings, rng: np.random.Generator
+    tables: EncodedTables, unshrunk: EncodedTables | None, settings: RiskSettings, rng: np.random.Generator
 ) -> _Attacks:
     """Make the attacks that compare members with non-members; none without non-members."""
     if tables.reference is None or tables.r is None:
@@ -427,7 +427,7 @@ def _attacks(
             tables.x,
             tables.r,
             tables.y,
-            unshrunk=unshrunk,
+            unshrunk=None if unshrunk is None or unshrunk.r is None else (unshrunk.x, unshrunk.r, unshrunk.y),
             certainty=replace(many, units=tables.units),
             rng=rng,
         ),

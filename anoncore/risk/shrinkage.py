@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from anoncore.encoding import EncodedTables
+from anoncore.kernels.principal_axes import symmetric_root
 from anoncore.risk._checks import Floats, Indices
 
 # Slopes of the released on the original number: below, rows say little of their records; above, there is nothing to
 # undo.
 _LEAST, _MOST = 0.2, 0.95
+# Of the largest variance, that of directions in which numbers hardly vary.
+_RIDGE = 1e-4
 
 
-def without_shrinkage(tables: EncodedTables, own: Indices) -> Floats | None:
-    """Return the encoded release (M, n) with the shrinkage of its numbers undone; None where there is none.
+def without_shrinkage(tables: EncodedTables, own: Indices) -> EncodedTables | None:
+    """Return the tables with the shrinkage of released numbers undone, and in uncorrelated units; None without any.
 
     A method that adds noise and shrinks the sum by a factor below 1, so that variances stay, moves people far out by
     more than the noise does: they are not near their own rows. Parameters of methods are published, so anyone divides
     by the factor. It is the slope of the regression of the released on the original number over records and their own
-    rows; levels stay.
+    rows. Noise has the covariance of the numbers, so that distances are Mahalanobis's, by the released numbers; levels
+    stay as they are.
 
     Parameters
     ----------
@@ -31,14 +37,13 @@ def without_shrinkage(tables: EncodedTables, own: Indices) -> Floats | None:
     >>> from anoncore.microdata import Microdata, Schema, Variable
     >>> schema = Schema([Variable("x", "continuous")])
     >>> a, b = (Microdata(pd.DataFrame({"x": f * np.arange(9.0)}), schema) for f in (1.0, 0.5))
-    >>> tables = EncodedTables.of(a, b, None)
-    >>> back = without_shrinkage(tables, np.arange(9))
-    >>> bool(np.allclose(back - back.mean(), tables.x))
+    >>> undone = without_shrinkage(EncodedTables.of(a, b, None), np.arange(9))
+    >>> bool(np.allclose(undone.y - undone.y.mean(), undone.x - undone.x.mean()))
     True
     """
     numbers = np.array([b.start for b in tables.encoder.blocks if b.variable.kind == "continuous"], dtype=np.intp)
     linked = np.flatnonzero(own >= 0)
-    if not len(numbers) or not len(linked):
+    if not len(numbers) or len(linked) < 2:
         return None
     source, rows = tables.x[linked][:, numbers], tables.y[own[linked]][:, numbers]
     centred = source - source.mean(axis=0)
@@ -47,8 +52,18 @@ def without_shrinkage(tables: EncodedTables, own: Indices) -> Floats | None:
     shrunk = (slopes >= _LEAST) & (slopes <= _MOST)
     if not shrunk.any():
         return None
-    back = tables.y.copy()
-    columns = numbers[shrunk]
-    middle = back[:, columns].mean(axis=0)
-    back[:, columns] = middle + (back[:, columns] - middle) / slopes[shrunk]
-    return back
+    slopes = np.where(shrunk, slopes, 1.0)
+    released = tables.y[:, numbers]
+    middle = released.mean(axis=0)
+    width = len(numbers)
+    covariance = np.cov(released, rowvar=False).reshape(width, width)
+    covariance += _RIDGE * max(float(np.diag(covariance).max()), _RIDGE) * np.eye(width)
+    units = symmetric_root(covariance, inverse=True)
+
+    def measured(side: Floats, by: Floats | float) -> Floats:
+        moved = side.copy()
+        moved[:, numbers] = (side[:, numbers] - middle) / by @ units
+        return moved
+
+    r = None if tables.r is None else measured(tables.r, 1.0)
+    return replace(tables, x=measured(tables.x, 1.0), y=measured(tables.y, slopes), r=r)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from anoncore.kernels.neighbors import nearest
 from anoncore.kernels.principal_axes import basis
 from anoncore.kernels.spectral_swap import swap
-from anoncore.risk import extreme_records, score_coincidence_attack, tail_test
+from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.risk import extreme_records, score_coincidence_attack, tail_test, value_presence
 
 N = 2000
 
@@ -66,3 +68,24 @@ def test_published_loadings_give_members_away():
     assert aucs[0].auc > 0.999
     assert aucs[1].lower > 0.55
     assert aucs[2].auc == pytest.approx(0.5, abs=0.04)
+
+
+def test_missing_values_that_stay_where_they_are_are_found():
+    """One person in fifty lacks about half of twelve values; all values are other people's."""
+    rng = np.random.default_rng(3)
+
+    def answers(n: int) -> pd.DataFrame:
+        frame = pd.DataFrame(rng.normal(size=(n, 12)), columns=[f"v{j}" for j in range(12)])
+        return frame.mask((rng.random(frame.shape) < 0.5) & (np.arange(n) < n // 50)[:, None])
+
+    schema = Schema([Variable(f"v{j}", "continuous") for j in range(12)])
+    members, strangers, others = answers(1000), answers(1000), answers(1000)
+    kept = pd.DataFrame(rng.normal(size=members.shape), columns=members.columns).mask(members.isna())
+    tables = [Microdata(one, schema) for one in (members, strangers, kept, others)]
+    form = "which values are missing"
+    leaked, harmless = (
+        dict(value_presence(tables[0], released, tables[1], rng=np.random.default_rng(1)).top_p)[form]
+        for released in tables[2:]
+    )
+    assert leaked < 1e-4
+    assert harmless > 0.05

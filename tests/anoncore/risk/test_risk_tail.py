@@ -11,6 +11,7 @@ from scipy.stats import binomtest
 from anoncore.errors import AnonymizationError
 from anoncore.risk import (
     ClosePairs,
+    TailTest,
     closeness,
     extreme_records,
     identical_records,
@@ -278,3 +279,14 @@ def test_sets_of_one_population_show_as_many_isolated_and_identical_records_as_t
         failed += close.identical(0.05).p < 0.05
         failed += close.isolated(0.1, 0.05).p < 0.05
     assert failed <= 0.05 * 120 + 2 * np.sqrt(0.05 * 0.95 * 120)
+
+
+def test_of_several_forms_each_has_its_share_of_the_level():
+    ones = np.ones(200)
+    near, clear = (tail_test(np.where(np.arange(200) < hits, 0.01, 1), ones, ones) for hits in (5, 9))
+    both = TailTest.in_forms({"near": near, "clear": clear})
+    assert (both.n_released, both.verdict, both.p) == (9, "fail", 2 * clear.p)
+    assert both.forms == (("near", near.p), ("clear", clear.p))
+    assert TailTest.in_forms({"clear": clear}) == clear
+    many = TailTest.in_forms({str(number): clear for number in range(6)})
+    assert (many.p, many.verdict) == (6 * clear.p, "pass")

@@ -338,3 +338,18 @@ def test_levels_are_counted_by_people():
     people = records.with_units([*range(9), 9, 9, 9, 10, 10, 10])
     assert _source_levels(records, records) == ()
     assert _source_levels(people, records) == ("v",)
+
+
+def test_values_that_are_missing_together_in_few_people_and_their_rows_are_found():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(200, 3)), columns=list("abc"))
+    frame.loc[:20, "a"] = frame.loc[10:40, "b"] = np.nan
+    frame.loc[[5, 6], "c"] = frame.loc[60:90, "c"] = np.nan
+    schema = Schema([Variable(name, "continuous") for name in frame])
+    original = Microdata(frame, schema)
+    # Two people lack a and c, and nobody else both; the same people's rows lack them, too, or those of others do.
+    kept = Microdata(frame.where(frame.isna(), 0.0), schema)
+    moved = Microdata(kept.frame.set_axis(rng.permutation(200)), schema)
+    assert _source_levels(original, kept, rows_linked=True) == ("a", "c")
+    assert _source_levels(original, kept) == ()
+    assert _source_levels(original, moved, rows_linked=True) == ()

@@ -68,6 +68,29 @@ def test_what_is_not_measured_of_halves_is_said_once() -> None:
     assert "half" not in game.meaning
 
 
+@pytest.mark.parametrize(
+    ("p", "verdict"), [(0.2, "pass"), (0.02, "inconclusive"), (0.001, "fail")], ids=["explained", "hardly", "not"]
+)
+def test_close_records_that_chance_hardly_explains_in_both_halves_ask_a_person(p: float, verdict: str) -> None:
+    """By Fisher's method 0.02 and 0.02 are 0.0035, which lies between the two levels."""
+    found = result_of(CLOSE, cross(*({"tail__p": p} for _ in range(2))))
+    assert found.verdict == verdict
+    assert ("of both halves together" in found.figure) == (verdict != "pass")
+
+
+def test_forms_of_a_test_are_joined_form_by_form() -> None:
+    """Each half has a form of its own that chance hardly explains: together they are explained."""
+    names = ("within 0.1", "within 0.5")
+    given = [tuple(zip(names, ps, strict=True)) for ps in ((0.004, 0.5), (0.5, 0.004))]
+    isolated = "isolated records"
+    apart = cross(*({"isolated__p": 0.008, "isolated__forms": forms} for forms in given))
+    alike = cross(*({"isolated__p": 0.008, "isolated__forms": given[0]} for _ in range(2)))
+    found = [
+        next(one for one in results_of(CLOSE, two, PolicySection()) if one.name == isolated) for two in (apart, alike)
+    ]
+    assert [one.verdict for one in found] == ["pass", "fail"]
+
+
 def test_one_half_that_fails_rejects() -> None:
     worse = results(cross({}, {"membership__lower": 0.56, "membership__upper": 0.7}))["membership"]
     assert worse.verdict == "fail"
