@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from anoncore.kernels.permutation import bucket_bits, buckets, permuted_in_buckets, unit_buckets
 from anoncore.kernels.streams import Stream
-from anoncore.partitions.store import ColumnStore, Executor
+from anoncore.partitions.store import ColumnStore, Executor, work_name
 
 Integers = NDArray[np.intp]
 
@@ -51,7 +51,7 @@ class _Place:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Sent:
-    """How records find their bucket, a column and the name of its result, and the buckets of each partition."""
+    """How records find their bucket, a column and the name of its pieces, and the buckets of each partition."""
 
     drawn: _Buckets
     column: tuple[str, str]
@@ -146,12 +146,13 @@ def _exchange(
     counts = _counts(run, rows, drawn)
     places = _places(counts, out)
     spans = [(place.first, place.first + place.counts.shape[1]) for place in places]
-    for column in columns:
+    for source, target in columns:
         # One column after the other: what is under way takes the room of one.
-        run.map(_send, range(parts), _starts(rows), rows, [_Sent(drawn, column, spans)] * parts)
-        run.map(_receive, range(len(places)), places, [drawn] * len(places), [column[1]] * len(places))
-        for source in range(parts):
-            run.store.remove(_piece(column[1], source))
+        work, count = work_name("exchange"), len(places)
+        run.map(_send, range(parts), _starts(rows), rows, [_Sent(drawn, (source, work), spans)] * parts)
+        run.map(_receive, range(count), places, *([value] * count for value in (drawn, work, target)))
+        for part in range(parts):
+            run.store.remove(_piece(work, part))
 
 
 def _places(counts: Integers, out: Integers) -> list[_Place]:
@@ -167,25 +168,25 @@ def _places(counts: Integers, out: Integers) -> list[_Place]:
     return places
 
 
-def _piece(target: str, source: int) -> str:
-    return f"{target}~{source}"
+def _piece(work: str, source: int) -> str:
+    return f"{work} {source}"
 
 
 def _send(store: ColumnStore, partition: int, start: int, records: int, sent: _Sent) -> None:
     """Write, for each partition of the result, the records of this one that are in its buckets, sorted by them."""
     own = sent.drawn.of(store, partition, start, records)
     order = np.argsort(own, kind="stable")
-    source, target = sent.column
+    source, work = sent.column
     values = store.read(source, partition)[order]
     edges = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=1 << sent.drawn.bits))])
     for place, (first, last) in enumerate(sent.spans):
-        store.write(_piece(target, partition), place, values[edges[first] : edges[last]])
+        store.write(_piece(work, partition), place, values[edges[first] : edges[last]])
 
 
-def _receive(store: ColumnStore, partition: int, place: _Place, drawn: _Buckets, target: str) -> None:
+def _receive(store: ColumnStore, partition: int, place: _Place, drawn: _Buckets, work: str, target: str) -> None:
     """Put the records of each bucket in order, and keep those that are this partition's."""
     sources, count = place.counts.shape
-    values = np.concatenate([store.read(_piece(target, source), partition) for source in range(sources)])
+    values = np.concatenate([store.read(_piece(work, source), partition) for source in range(sources)])
     labels = np.repeat(np.tile(np.arange(count, dtype=np.uint16), sources), place.counts.ravel())
     order = np.argsort(labels, kind="stable")
     if drawn.permute:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from anoncore.kernels.streams import Stream
 from anoncore.microdata import Variable
-from anoncore.partitions.store import Chunk, ColumnStore, Executor
+from anoncore.partitions.store import Chunk, ColumnStore, Executor, work_name
 from anoncore.partitions.table import PartitionedTable
 from anoncore.risk.tail import IdenticalCounts
 
@@ -57,30 +57,31 @@ def identical_counts(
     """
     tables = [table for table in (original, released, reference) if table is not None]
     bits = max(len(original.rows) - 1, 0).bit_length()
-    digests = _Digests(tuple(names), Stream.of(rng), bits)
+    digests = _Digests(tuple(names), Stream.of(rng), bits, work_name("digests"))
     for number, table in enumerate(tables):
         parts = len(table.rows)
         run.map(_send, table.partitions(), *([value] * parts for value in (table, number, digests)))
     parts = 1 << bits
     sizes = tuple(len(table.rows) for table in tables)
-    counts = np.sum(run.map(_compared, range(parts), [sizes] * parts), axis=0).tolist()
+    counts = np.sum(run.map(_compared, range(parts), [sizes] * parts, [digests.work] * parts), axis=0).tolist()
     for number, size in enumerate(sizes):
         for source in range(size):
-            run.store.remove(_piece(number, source))
+            run.store.remove(_piece(digests.work, number, source))
     return IdenticalCounts(len(original), *counts)
 
 
-def _piece(table: int, source: int) -> str:
-    return f"digests:{table}~{source}"
+def _piece(work: str, table: int, source: int) -> str:
+    return f"{work} {table} {source}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Digests:
-    """The variables, the key, and by how many bits digests are divided among tasks."""
+    """The variables, the key, by how many bits digests are divided among tasks, and the name of their columns."""
 
     names: tuple[str, ...]
     key: Stream
     bits: int
+    work: str
 
 
 def _send(store: ColumnStore, partition: int, table: PartitionedTable, number: int, how: _Digests) -> None:
@@ -92,7 +93,7 @@ def _send(store: ColumnStore, partition: int, table: PartitionedTable, number: i
     digests.sort()
     ends = np.arange(1, 1 << how.bits, dtype=np.uint64) << np.uint64((64 - how.bits) % 64)
     for place, piece in enumerate(np.split(digests, np.searchsorted(digests, ends))):
-        store.write(_piece(number, partition), place, piece)
+        store.write(_piece(how.work, number, partition), place, piece)
 
 
 def _words(chunk: Chunk, variable: Variable, word: int) -> Words:
@@ -113,10 +114,10 @@ def _mixed(words: Words) -> Words:
     return words ^ (words >> np.uint64(31))
 
 
-def _compared(store: ColumnStore, place: int, sizes: tuple[int, ...]) -> tuple[int, int, int, int, int]:
+def _compared(store: ColumnStore, place: int, sizes: tuple[int, ...], work: str) -> tuple[int, int, int, int, int]:
     """Count, among the digests of one range, as `IdenticalCounts` names them."""
     sides = [
-        np.concatenate([store.read(_piece(number, source), place) for source in range(size)])
+        np.concatenate([store.read(_piece(work, number, source), place) for source in range(size)])
         for number, size in enumerate(sizes)
     ]
     own, held = np.unique(sides[0], return_counts=True)

@@ -10,7 +10,7 @@ from anoncore.encoding import Encoder
 from anoncore.kernels.isolation import without_neighbour
 from anoncore.kernels.neighbors import Floats, nearest
 from anoncore.kernels.streams import Stream
-from anoncore.partitions.store import ColumnStore, Executor
+from anoncore.partitions.store import ColumnStore, Executor, work_name
 from anoncore.partitions.table import PartitionedTable
 
 
@@ -57,15 +57,16 @@ def nearest_distances(run: Executor, asked: Floats, sought: Sought, k: int = 1) 
     -----
     Claim: exact, see `anoncore.kernels.neighbors.nearest`; each partition is encoded and searched by one task.
     """
-    run.store.write("asked", 0, asked)
+    to, near = work_name("asked"), work_name("nearest")
+    run.store.write(to, 0, asked)
     table = sought.table
     count = len(table.rows)
-    run.map(_nearest, table.partitions(), [sought] * count, [k] * count)
+    run.map(_nearest, table.partitions(), *([value] * count for value in (sought, k, to, near)))
     least = np.full((len(asked), k), np.inf)
     for partition in table.partitions():
-        both = np.hstack([least, run.store.read("asked~nearest", partition)])
+        both = np.hstack([least, run.store.read(near, partition)])
         least = np.partition(both, range(k), axis=1)[:, :k]
-    for column in ("asked", "asked~nearest"):
+    for column in (to, near):
         run.store.remove(column)
     return least
 
@@ -89,31 +90,28 @@ def isolated_records(run: Executor, sought: Sought, reach: float) -> tuple[Float
     within reach has none in its partition either, so that all of these are returned.
     """
     table = sought.table
-    count = len(table.rows)
-    run.map(_isolated, table.partitions(), [sought] * count, [reach] * count)
-    found = np.concatenate([run.store.read(_ISOLATED, partition) for partition in table.partitions()])
-    run.store.remove(_ISOLATED)
+    count, work = len(table.rows), work_name("isolated")
+    run.map(_isolated, table.partitions(), *([value] * count for value in (sought, reach, work)))
+    found = np.concatenate([run.store.read(work, partition) for partition in table.partitions()])
+    run.store.remove(work)
     found = found[np.lexsort(found.T)]
     return np.ascontiguousarray(found[:, :-1]), found[:, -1]
 
 
-_ISOLATED = "isolated"
-
-
-def _isolated(store: ColumnStore, partition: int, sought: Sought, reach: float) -> None:
+def _isolated(store: ColumnStore, partition: int, sought: Sought, reach: float, work: str) -> None:
     """Write the candidates of one partition, encoded, and how far their nearest one there is."""
     rows = sought.rows(store, partition)
     places, gaps = np.arange(len(rows)), np.full(len(rows), np.inf)
     if len(rows) > 1:
         places, gaps = without_neighbour(rows, reach)
-    store.write(_ISOLATED, partition, np.column_stack([rows[places], gaps]))
+    store.write(work, partition, np.column_stack([rows[places], gaps]))
 
 
-def _nearest(store: ColumnStore, partition: int, sought: Sought, k: int) -> None:
-    asked = store.read("asked", 0)
+def _nearest(store: ColumnStore, partition: int, sought: Sought, k: int, to: str, near: str) -> None:
+    asked = store.read(to, 0)
     distances = np.full((len(asked), k), np.inf)
     rows = sought.rows(store, partition)
     if len(rows) and len(asked):
         found = nearest(asked, rows, min(k, len(rows)))[0]
         distances[:, : found.shape[1]] = found
-    store.write("asked~nearest", partition, distances)
+    store.write(near, partition, distances)

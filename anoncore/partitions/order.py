@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anoncore.partitions.store import ColumnStore, Executor
+from anoncore.partitions.store import ColumnStore, Executor, work_name
 
 # Values of each partition from which the ends of ranges are chosen.
 _SAMPLED = 64
@@ -42,38 +42,42 @@ def kolmogorov_distance(run: Executor, one: Column, other: Column) -> float:
     """
     sides = [(side.name, partition) for side in (one, other) for partition in range(side.partitions)]
     names, partitions = (list(values) for values in zip(*sides, strict=True))
-    run.map(_sample, partitions, names)
-    sample = np.sort(np.concatenate([run.store.read(f"{name}~sample", p) for name, p in sides]))
+    work, count = work_name("order"), len(names)
+    run.map(_sample, partitions, names, [work] * count)
+    sample = np.sort(np.concatenate([run.store.read(f"{work} sample {name}", p) for name, p in sides]))
     ranges = max(one.partitions, other.partitions)
     ends = np.unique(sample[len(sample) * np.arange(1, ranges) // ranges]) if len(sample) else sample
-    run.store.write("ends", 0, ends)
-    counts = np.array(run.map(_send, partitions, names))
+    run.store.write(work, 0, ends)
+    counts = np.array(run.map(_send, partitions, names, [work] * count))
     held = counts[: one.partitions].sum(axis=0), counts[one.partitions :].sum(axis=0)
     totals = [int(side.sum()) for side in held]
     if not all(totals):
         largest = float(totals[0] != totals[1])
     else:
         below = [np.cumsum(side) - side for side in held]
-        count = len(below[0])
+        parts = len(below[0])
         lower = [(int(a), int(b)) for a, b in zip(*below, strict=True)]
-        largest = max(run.map(_largest, range(count), [one] * count, [other] * count, lower, [tuple(totals)] * count))
-    for column in {f"{name}~{p}" for name, p in sides} | {f"{name}~sample" for name in names} | {"ends"}:
+        same = ([value] * parts for value in (one, other, tuple(totals), work))
+        largest = max(run.map(_largest, range(parts), lower, *same))
+    for column in {f"{work} {p} {name}" for name, p in sides} | {f"{work} sample {name}" for name in names} | {work}:
         run.store.remove(column)
     return largest
 
 
-def _sample(store: ColumnStore, partition: int, column: str) -> None:
+def _sample(store: ColumnStore, partition: int, column: str, work: str) -> None:
     values = _present(store, column, partition)
     at = len(values) * np.arange(_SAMPLED) // _SAMPLED
-    store.write(f"{column}~sample", partition, np.partition(values, np.unique(at))[at] if len(values) else values)
+    store.write(
+        f"{work} sample {column}", partition, np.partition(values, np.unique(at))[at] if len(values) else values
+    )
 
 
-def _send(store: ColumnStore, partition: int, column: str) -> list[int]:
+def _send(store: ColumnStore, partition: int, column: str, work: str) -> list[int]:
     """Write the values of each range, and return how many there are."""
-    values, ends = np.sort(_present(store, column, partition)), store.read("ends", 0)
+    values, ends = np.sort(_present(store, column, partition)), store.read(work, 0)
     pieces = np.split(values, np.searchsorted(values, ends))
     for place, piece in enumerate(pieces):
-        store.write(f"{column}~{partition}", place, piece)
+        store.write(f"{work} {partition} {column}", place, piece)
     return [len(piece) for piece in pieces]
 
 
@@ -83,11 +87,17 @@ def _present(store: ColumnStore, column: str, partition: int) -> np.ndarray:
 
 
 def _largest(
-    store: ColumnStore, place: int, one: Column, other: Column, below: tuple[int, int], totals: tuple[int, int]
+    store: ColumnStore,
+    place: int,
+    below: tuple[int, int],
+    one: Column,
+    other: Column,
+    totals: tuple[int, int],
+    work: str,
 ) -> float:
     """Return the largest difference at the values of one range, given how many values lie below it, and are in all."""
     sides = [
-        np.sort(np.concatenate([store.read(f"{side.name}~{source}", place) for source in range(side.partitions)]))
+        np.sort(np.concatenate([store.read(f"{work} {p} {side.name}", place) for p in range(side.partitions)]))
         for side in (one, other)
     ]
     at = np.unique(np.concatenate(sides))

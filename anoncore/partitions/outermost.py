@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from anoncore.partitions.store import ColumnStore, Executor
+from anoncore.partitions.store import ColumnStore, Executor, work_name
 from anoncore.partitions.table import PartitionedTable
 
 # Records of each end of a variable: as many as `anoncore.risk.dominance` looks at.
@@ -36,19 +36,16 @@ def outermost(run: Executor, table: PartitionedTable, names: Sequence[str]) -> N
     --------
     See `anoncore.risk.dominance.dominance`, whose result for these records is that of all records.
     """
-    count = len(table.rows)
-    run.map(_find, table.partitions(), [table] * count, [tuple(names)] * count)
+    count, work = len(table.rows), work_name("outermost")
+    run.map(_find, table.partitions(), [table] * count, [tuple(names)] * count, [work] * count)
     starts = np.cumsum([0, *table.rows])
-    found = [start + run.store.read(_FOUND, p) for p, start in zip(table.partitions(), starts, strict=False)]
-    run.store.remove(_FOUND)
+    found = [start + run.store.read(work, p) for p, start in zip(table.partitions(), starts, strict=False)]
+    run.store.remove(work)
     return np.concatenate([*found, np.empty(0, dtype=np.int64)]).astype(np.int64)
 
 
-_FOUND = "outermost"
-
-
-def _find(store: ColumnStore, partition: int, table: PartitionedTable, names: tuple[str, ...]) -> None:
-    store.write(_FOUND, partition, at_ends([store.read(table.column(name), partition) for name in names]))
+def _find(store: ColumnStore, partition: int, table: PartitionedTable, names: tuple[str, ...], work: str) -> None:
+    store.write(work, partition, at_ends([store.read(table.column(name), partition) for name in names]))
 
 
 def at_ends(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.int64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -13,6 +14,22 @@ from anoncore.kernels.threads import in_threads
 
 Chunk = np.ndarray
 Result = TypeVar("Result")
+
+
+_WORK = count()
+
+
+def work_name(purpose: str) -> str:
+    """Return a name for columns that a step writes and removes, which no variable and no other step has.
+
+    A task that was taken for lost may come back after its step has ended: what it then writes must be nobody's column.
+
+    Examples
+    --------
+    >>> work_name("ends") != work_name("ends")
+    True
+    """
+    return f"~{purpose} {next(_WORK)}"
 
 
 class ColumnStore(Protocol):

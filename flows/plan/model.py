@@ -261,6 +261,9 @@ def _name_problems(schema: Schema) -> Iterator[str]:
         yield "variables: every one is an identifier, excluded or a household; nothing would be released"
     if control := [n for n in schema.masked if odd(n)]:
         yield f"variables with names that hold control characters: {named(control)}; rename them"
+    if ours := [n for n in schema.names if n.startswith("__") and n.endswith("__")]:
+        why = "begin and end with two underscores, as columns of anonflow do"
+        yield f"variables with names that {why}: {named(ours)}; rename them"
     if formulas := [n for n in schema.masked if like_a_formula(n)]:
         yield f"variables with names that a spreadsheet would take for formulas: {named(formulas)}; rename them"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from anoncore.microdata import Microdata, Schema
-from anoncore.partitions.store import ColumnStore, Executor
+from anoncore.partitions.store import ColumnStore, Executor, work_name
 from anoncore.partitions.table import PartitionedTable, partitioned
 from tasks.common.errors import Fault
 from tasks.common.workspace import StoredRecords
@@ -114,7 +114,8 @@ def recode(
 
     In two steps, so that neither replaces what it reads: either may be carried out again.
     """
-    beside = [f"{column}~recoded" for column in columns]
+    work = work_name("recoded")
+    beside = [f"{work} {column}" for column in columns]
     executor.map(_recoded, partitions, columns, beside, codes, [kind] * len(codes))
     executor.map(_copied, partitions, beside, columns)
     for column in set(beside):

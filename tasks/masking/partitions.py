@@ -16,7 +16,7 @@ from anoncore.edits.model import EditSet
 from anoncore.kernels.streams import Stream
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.partitions.exchange import in_random_blocks
-from anoncore.partitions.store import ColumnStore, Threads
+from anoncore.partitions.store import ColumnStore, Threads, work_name
 from anoncore.partitions.table import PartitionedTable, chunk_of, partitioned
 from anoncore.recoding import Recoding
 from anoncore.registry import anonymize_partitioned
@@ -135,7 +135,7 @@ def _in_blocks(
     executor, stream = data.executor, Stream.of(run.rng("blocks"))
     table, whole = _over_all(run, data, steps, edits)
     carried = [RECORD] if RECORD in data.hidden else []
-    names, shuffled = [*table.schema.masked, *carried], replace(table, name="blocks")
+    names, shuffled = [*table.schema.masked, *carried], replace(table, name=work_name("blocks"))
     sources = [table.column(name) for name in table.schema.masked] + [data.table.column(name) for name in carried]
     columns = list(zip(sources, map(shuffled.column, names), strict=True))
     parts = in_random_blocks(executor, columns, table.rows, stream.named("blocks"), units=None, block_rows=BLOCK_ROWS)

@@ -6,6 +6,7 @@ Without Dask: only functions of this module are called there, with arguments tha
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import platform
 import resource
 import threading
@@ -15,10 +16,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 import anoncore
+from anoncore.kernels.threads import one_blas_thread
 from tasks.common.errors import ReleaseError, translated
 from tasks.engine.calls import carry_out
 from tasks.engine.cluster.sealing import Seal, unwrapped
@@ -26,6 +29,7 @@ from tasks.engine.store import EncryptedStore
 
 # What must be the same everywhere, since results are the same bit by bit.
 PACKAGES = ("numpy", "scipy", "pandas", "numba", "scikit-learn", "cryptography", "dask", "distributed")
+DIGITS = 12  # of a digest
 PROBE = "probe"
 # A key that no call has used for this long is forgotten; where it is needed again, it is handed over again.
 KEY_SECONDS = 3600.0
@@ -41,7 +45,7 @@ class WorkerFacts:
     ----------
     public : the public key of this process, made when it began
     threads : how many tasks it carries out at a time
-    versions : of Python, anonflow and the packages that compute, as text
+    versions : of Python, anonflow and the packages that compute, and of sources and arithmetic, as text
     """
 
     public: bytes
@@ -67,8 +71,27 @@ class _Here:
 
 @cache
 def versions() -> tuple[str, ...]:
-    """Return the versions of what computes."""
-    return (f"python {platform.python_version()}", f"anonflow {anoncore.__version__}", *map(_package, PACKAGES))
+    """Return the versions of what computes, and digests of our sources and of what this processor makes of numbers."""
+    own = f"python {platform.python_version()}", f"anonflow {anoncore.__version__}"
+    return (*own, f"sources {_sources()}", f"arithmetic {_arithmetic()}", *map(_package, PACKAGES))
+
+
+def _sources() -> str:
+    """Return the digest of the code that tasks run: a changed copy has the same version."""
+    digest = hashlib.sha256()
+    for package in (Path(anoncore.__file__).parent, Path(__file__).parents[2]):
+        for path in sorted(package.rglob("*.py")):
+            digest.update(f"{path.relative_to(package)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:DIGITS]
+
+
+def _arithmetic() -> str:
+    """Return the digest of a small computation, whose last bits differ between kinds of processors."""
+    rows = np.sin(np.arange(6400.0)).reshape(100, 64)
+    with one_blas_thread():
+        product = rows.T @ rows
+        values = np.linalg.eigvalsh(product)
+    return hashlib.sha256(product.tobytes() + values.tobytes()).hexdigest()[:DIGITS]
 
 
 def introduce(dask_worker: Any = None) -> WorkerFacts:

@@ -1,6 +1,6 @@
 """Measures over partitions agree with those of the whole table."""
 
-from dataclasses import astuple
+from dataclasses import astuple, dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -12,11 +12,12 @@ from anoncore.kernels.neighbors import nearest
 from anoncore.kernels.streams import Stream
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.partitions.close_records import ComparedTables, close_records
+from anoncore.partitions.exchange import permuted
 from anoncore.partitions.identical import identical_counts
 from anoncore.partitions.neighbours import Sought, isolated_records, nearest_distances
 from anoncore.partitions.order import Column, kolmogorov_distance
 from anoncore.partitions.outermost import outermost
-from anoncore.partitions.store import Serial
+from anoncore.partitions.store import Chunk, MemoryStore, Serial
 from anoncore.partitions.table import PartitionedTable, partitioned
 from anoncore.risk.dominance import dominance
 from anoncore.risk.tail import identical_records
@@ -149,3 +150,39 @@ def test_kolmogorovs_distance_is_that_of_the_whole_columns(shift: float, digits:
     assert kolmogorov_distance(run, Column("a", 5), Column("none", 2)) == 1.0
     assert kolmogorov_distance(run, Column("none", 2), Column("none", 2)) == 0.0
     assert {name for name, _ in run.store.chunks} == {"a", "b", "none"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Remembering(MemoryStore):
+    """Remembers the columns that were ever written."""
+
+    written: set[str] = field(default_factory=set)
+
+    def write(self, column: str, partition: int, values: Chunk) -> None:
+        self.written.add(column)
+        super().write(column, partition, values)
+
+
+def test_no_step_writes_to_a_column_that_another_has_written_or_a_variable_may_be_called_by() -> None:
+    """A task of a step that has ended may yet write: a worker that stood still was taken for lost."""
+    store = Remembering()
+    run = Serial(store)
+    tables = stored(run, 101)
+    own = set(store.written)
+    encoder = Encoder.fit(SIDES[0])
+    asked = encoder.encode(SIDES[1])
+    seen: list[set[str]] = []
+    for number in range(2):
+        store.written.clear()
+        nearest_distances(run, asked, Sought(tables[0], encoder), 2)
+        isolated_records(run, Sought(tables[0], encoder), 0.5)
+        outermost(run, tables[0], ["x", "y"])
+        kolmogorov_distance(run, *(Column(table.column("x"), len(table.rows)) for table in tables[:2]))
+        identical_counts(run, *tables, NAMES, rng=np.random.default_rng(0))
+        columns = [(tables[0].column("x"), f"moved-{number}")]
+        permuted(run, columns, tables[0].rows, Stream.of(np.random.default_rng(1)))
+        seen.append(store.written - {f"moved-{number}"})
+    assert seen[0]
+    assert not seen[0] & seen[1]
+    assert all(name.startswith("~") and "/" not in name.split(" ")[0] for name in seen[0] | seen[1])
+    assert {name for name, _ in store.chunks} == own | {"moved-0", "moved-1"}

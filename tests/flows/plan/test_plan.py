@@ -452,6 +452,11 @@ def test_a_regression_that_does_not_fit_is_refused_with_its_line(tmp_path, entry
     assert "line 1" in told
 
 
+def test_names_of_our_own_columns_are_refused(tmp_path):
+    said = refusal(plan(tmp_path, l7="  - {name: __values__, kind: continuous}"))
+    assert "variables with names that begin and end with two underscores, as columns of anonflow do: __values__" in said
+
+
 @pytest.mark.parametrize("letter", ["\\e", "\\u202e", "\\t", "\\n"])
 def test_names_and_levels_that_write_to_a_terminal_are_refused(tmp_path, letter):
     said = refusal(plan(tmp_path, l7=f'  - {{name: s, kind: nominal, levels: ["a{letter}", y]}}'))

@@ -138,6 +138,15 @@ def test_a_worker_with_other_versions_is_refused(
         DaskCluster(client, store).__enter__()
 
 
+def test_workers_with_other_sources_or_another_arithmetic_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = worker.versions()
+    assert [one.split()[0] for one in own[2:4]] == ["sources", "arithmetic"]
+    monkeypatch.setattr(worker.Path, "read_bytes", lambda path: b"OUTERMOST = 1")
+    monkeypatch.setattr(worker.np, "sin", lambda angles: np.cos(angles))
+    other = worker.versions.__wrapped__()
+    assert [a == b for a, b in zip(own, other, strict=True)] == [True, True, False, False] + [True] * (len(own) - 4)
+
+
 def test_a_store_that_a_worker_cannot_use_is_reported(tmp_path: Path) -> None:
     key = new_key()
     public = worker.introduce().public
