@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from anoncore.encoding import Encoder
 from anoncore.kernels.neighbors import Floats
 from anoncore.kernels.streams import Stream
-from anoncore.partitions.neighbours import Sought, isolated_records, nearest_distances
+from anoncore.partitions.neighbours import Sought, isolated_records, largest, nearest_distances
 from anoncore.partitions.store import Executor
 from anoncore.partitions.table import PartitionedTable
 from anoncore.risk.tail import ExtremeRecords, TailTest, extreme_distance, matched_extremes, tail_test
@@ -87,14 +87,10 @@ def close_records(
     own = near[:, 0]
     far, n = extreme_distance(own), len(tables.original)
     most = min(max(math.ceil(_ISOLATED * n), _FEWEST), _MOST)
-    # Twice as many as are wanted: the quantile of a sample is uncertain. No extreme record may be missed.
-    usual = own[own > 0.0] if own.any() else own
-    reach = min(float(np.quantile(usual, max(1.0 - 2.0 * most / n, 0.0))), far)
-    rows, gaps = isolated_records(run, Sought(tables.original, tables.encoder), reach)
     # A partition has fewer others than the whole table: whoever is extreme there is among these.
-    rows = rows[_largest(gaps, _WIDER * most) | (gaps > far)]
+    rows, _ = isolated_records(run, Sought(tables.original, tables.encoder), _WIDER * most, far)
     others = measured.others(rows)
-    lonely, extreme = _largest(others[:, 0], most), others[:, 0] > far
+    lonely, extreme = largest(others[:, 0], most), others[:, 0] > far
     asked = lonely | extreme
     # All at once: each search encodes all partitions of two tables.
     both = measured.of(np.concatenate([people, rows[asked]]), np.concatenate([near, others[asked]]))
@@ -104,11 +100,6 @@ def close_records(
         isolated=found.taken(lonely[asked]).tail(tau, level),
         extreme=found.taken(extreme[asked]).extreme(n, tau),
     )
-
-
-def _largest(distances: Floats, most: int) -> NDArray[np.bool_]:
-    """Return (q,) whether a distance is one of the largest, ties with the least of them included."""
-    return np.asarray(distances >= np.sort(distances)[::-1][:most].min(initial=np.inf))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

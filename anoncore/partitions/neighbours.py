@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anoncore.encoding import Encoder
 from anoncore.kernels.isolation import without_neighbour
@@ -12,6 +13,9 @@ from anoncore.kernels.neighbors import Floats, nearest
 from anoncore.kernels.streams import Stream
 from anoncore.partitions.store import ColumnStore, Executor, work_name
 from anoncore.partitions.table import PartitionedTable
+
+# Records of a partition by which a reach is chosen, times as many as are wanted, and what is no distance.
+_ASKED, _SPARE, _NEAR = 300, 3.0, 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,14 +75,15 @@ def nearest_distances(run: Executor, asked: Floats, sought: Sought, k: int = 1) 
     return least
 
 
-def isolated_records(run: Executor, sought: Sought, reach: float) -> tuple[Floats, Floats]:
-    """Return the records of a table in partitions that have no other one near them in their partition.
+def isolated_records(run: Executor, sought: Sought, most: int, far: float) -> tuple[Floats, Floats]:
+    """Return the records of a table in partitions that are farthest from all others of their partition.
 
     Parameters
     ----------
     run : Executor
     sought : the whole table
-    reach : in standard deviations
+    most : so many records, and all that tie with the last; none that another one equals
+    far : in standard deviations; all records that are farther from others, too
 
     Returns
     -------
@@ -87,24 +92,51 @@ def isolated_records(run: Executor, sought: Sought, reach: float) -> tuple[Float
     Notes
     -----
     Claim: exact, see `anoncore.kernels.isolation.without_neighbour`. A record of the whole table without another one
-    within reach has none in its partition either, so that all of these are returned.
+    within a distance has none in its partition either. Each partition gives its own farthest records, and no more of
+    them are held at a time than are wanted, and one partition's.
     """
     table = sought.table
     count, work = len(table.rows), work_name("isolated")
-    run.map(_isolated, table.partitions(), *([value] * count for value in (sought, reach, work)))
-    found = np.concatenate([run.store.read(work, partition) for partition in table.partitions()])
+    run.map(_isolated, table.partitions(), *([value] * count for value in (sought, most, far, work)))
+    found = run.store.read(work, 0)
+    for partition in table.partitions()[1:]:
+        found = _farthest(np.concatenate([found, run.store.read(work, partition)]), most, far)
     run.store.remove(work)
     found = found[np.lexsort(found.T)]
     return np.ascontiguousarray(found[:, :-1]), found[:, -1]
 
 
-def _isolated(store: ColumnStore, partition: int, sought: Sought, reach: float, work: str) -> None:
-    """Write the candidates of one partition, encoded, and how far their nearest one there is."""
+def largest(distances: Floats, most: int) -> NDArray[np.bool_]:
+    """Return (q,) whether a distance is one of the largest, ties with the least of them included."""
+    return np.asarray(distances >= np.sort(distances)[::-1][:most].min(initial=np.inf))
+
+
+def _farthest(found: Floats, most: int, far: float) -> Floats:
+    gaps = found[:, -1]
+    return found[largest(gaps, most) | (gaps > far)]
+
+
+def _isolated(store: ColumnStore, partition: int, sought: Sought, most: int, far: float, work: str) -> None:
+    """Write the farthest records of one partition, encoded, and how far their nearest one there is."""
     rows = sought.rows(store, partition)
     places, gaps = np.arange(len(rows)), np.full(len(rows), np.inf)
     if len(rows) > 1:
+        # Whatever it is, all that are farther are found: it decides on the time alone.
+        reach = min(far, _reach(rows, most))
         places, gaps = without_neighbour(rows, reach)
-    store.write(work, partition, np.column_stack([rows[places], gaps]))
+        while len(places) < min(most, len(rows)) and reach > 0.0:
+            reach = reach / 2.0 if reach > _NEAR else 0.0
+            places, gaps = without_neighbour(rows, reach)
+    store.write(work, partition, _farthest(np.column_stack([rows[places], gaps]), most, far))
+
+
+def _reach(rows: Floats, most: int) -> float:
+    """Return a distance that more records than are wanted, and not many more, are from all others, by a sample."""
+    share = _SPARE * most / len(rows)
+    if share >= 1.0:
+        return 0.0
+    asked = np.unique(np.linspace(0, len(rows) - 1, _ASKED).astype(np.intp))
+    return float(np.quantile(nearest(rows[asked], rows, 1, skip_self=asked)[0][:, 0], 1.0 - share))
 
 
 def _nearest(store: ColumnStore, partition: int, sought: Sought, k: int, to: str, near: str) -> None:

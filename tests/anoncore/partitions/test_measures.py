@@ -92,22 +92,24 @@ def test_the_nearest_record_is_that_of_all_partitions(rows: int) -> None:
     np.testing.assert_array_equal(found, nearest(asked, encoder.encode(SIDES[1]), 1)[0][:, 0])
 
 
-@pytest.mark.parametrize("rows", [300, 70])
-def test_isolated_records_are_those_of_their_partition_and_none_of_the_whole_table_is_missed(rows: int) -> None:
+@pytest.mark.parametrize("rows", [3000, 700])
+@pytest.mark.parametrize(("most", "far"), [(40, np.inf), (40, 0.5), (5, 1.0), (3000, np.inf)])
+def test_isolated_records_are_the_farthest_of_their_partitions(rows: int, most: int, far: float) -> None:
     run, rng = Serial(), np.random.default_rng(4)
-    data = Microdata(pd.DataFrame(rng.normal(size=(300, 3)), columns=[*"xyz"]), SCHEMA)
+    values = rng.normal(size=(3000, 3))
+    values[100:140] = values[0]  # equal records have no distance
+    data = Microdata(pd.DataFrame(values, columns=[*"xyz"]), SCHEMA)
     encoder, table = Encoder.fit(data), partitioned(run.store, "t", data, rows)
     points = encoder.encode(data)
-    whole = nearest(points, points, 1, skip_self=True)[0][:, 0]
-    reach = float(np.quantile(whole, 0.9))
-    found, gaps = isolated_records(run, Sought(table, encoder), reach)
-    among = nearest(found, points, 2)
-    assert not among[0][:, 0].any()
-    assert set(np.flatnonzero(whole > reach)) <= set(among[1][:, 0])
-    assert (gaps >= among[0][:, 1]).all()
-    assert (len(found) == 30) == (rows == 300)
+    parts = np.split(points, np.cumsum(table.rows)[:-1])
+    own = np.concatenate([nearest(part, part, 1, skip_self=True)[0][:, 0] for part in parts])
+    wanted = (own >= np.sort(own)[-min(most, len(own))]) & (own > 0) | (own > far)
+    found, gaps = isolated_records(run, Sought(table, encoder), most, far)
+    order = np.lexsort(np.column_stack([points[wanted], own[wanted]]).T)
+    np.testing.assert_array_equal(found, points[wanted][order])
+    np.testing.assert_allclose(gaps, own[wanted][order], rtol=1e-12)
     half = Sought(table, encoder, 0.5, Stream.of(rng))
-    assert 120 < sum(len(half.rows(run.store, part)) for part in table.partitions()) < 180
+    assert 1300 < sum(len(half.rows(run.store, part)) for part in table.partitions()) < 1700
 
 
 @pytest.mark.parametrize("with_reference", [True, False])
@@ -175,7 +177,7 @@ def test_no_step_writes_to_a_column_that_another_has_written_or_a_variable_may_b
     for number in range(2):
         store.written.clear()
         nearest_distances(run, asked, Sought(tables[0], encoder), 2)
-        isolated_records(run, Sought(tables[0], encoder), 0.5)
+        isolated_records(run, Sought(tables[0], encoder), 10, np.inf)
         outermost(run, tables[0], ["x", "y"])
         kolmogorov_distance(run, *(Column(table.column("x"), len(table.rows)) for table in tables[:2]))
         identical_counts(run, *tables, NAMES, rng=np.random.default_rng(0))
