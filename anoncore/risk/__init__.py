@@ -50,6 +50,7 @@ from anoncore.risk.report import (
     measure_risk,
 )
 from anoncore.risk.scores import AttackFamily, NamedAttack, ScoreAttack, TopScores, score_attack
+from anoncore.risk.shrinkage import UNDONE
 from anoncore.risk.singling_out import SinglingOut, SinglingOutBySize, singling_out
 from anoncore.risk.subset_linkage import LinkedBySubset, SubsetLinkage, subset_linkage
 from anoncore.risk.tail import (
@@ -66,6 +67,7 @@ from anoncore.risk.verdicts import Verdict, three_way, worst_of
 
 __all__ = [
     "MEMBERSHIP_ATTACKS",
+    "UNDONE",
     "Agreement",
     "AttackFamily",
     "AttributeInference",

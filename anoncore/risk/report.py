@@ -34,7 +34,7 @@ from anoncore.risk.population import Missing
 from anoncore.risk.prediction import PredictionMeasures, sample_queries
 from anoncore.risk.presence import ValuePresence, value_presence
 from anoncore.risk.scores import Certainty
-from anoncore.risk.shrinkage import without_shrinkage
+from anoncore.risk.shrinkage import UNDONE, without_shrinkage
 from anoncore.risk.singling_out import SinglingOut, singling_out
 from anoncore.risk.subset_linkage import SubsetLinkage, subset_linkage
 from anoncore.risk.tail import ExtremeRecords, TailTest
@@ -343,7 +343,7 @@ def measure_encoded_risk(
 def _isolated(close: Closeness, seen: Closeness | None, settings: RiskSettings) -> TailTest:
     """Test isolated records in all forms, also with the shrinkage of the release undone where there is any."""
     tau, level = settings.tau, settings.level
-    undone = {} if seen is None else {f"{n}, shrinkage undone": t for n, t in seen.isolated_forms(tau, level).items()}
+    undone = {} if seen is None else {f"{n}, {UNDONE}": t for n, t in seen.isolated_forms(tau, level).items()}
     return TailTest.in_forms(close.isolated_forms(tau, level) | undone)
 
 

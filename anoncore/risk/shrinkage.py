@@ -10,6 +10,7 @@ from anoncore.encoding import EncodedTables
 from anoncore.kernels.principal_axes import symmetric_root
 from anoncore.risk._checks import Floats, Indices
 
+UNDONE = "shrinkage undone"
 # Slopes of the released on the original number: below, rows say little of their records; above, there is nothing to
 # undo.
 _LEAST, _MOST = 0.2, 0.95

@@ -116,10 +116,21 @@ def recode(
     """
     work = work_name("recoded")
     beside = [f"{work} {column}" for column in columns]
-    executor.map(_recoded, partitions, columns, beside, codes, [kind] * len(codes))
+    recoded_to(executor, (columns, beside), partitions, codes, kind)
     executor.map(_copied, partitions, beside, columns)
     for column in set(beside):
         executor.store.remove(column)
+
+
+def recoded_to(
+    executor: Executor,
+    columns: tuple[Sequence[str], Sequence[str]],
+    partitions: Sequence[int],
+    codes: Sequence[Sequence[int]],
+    kind: str,
+) -> None:
+    """Write level codes of chunks of some columns, as `recode` replaces them, to other columns."""
+    executor.map(_recoded, partitions, *columns, codes, [kind] * len(codes))
 
 
 def _recoded(store: ColumnStore, partition: int, source: str, target: str, codes: Sequence[int], kind: str) -> None:

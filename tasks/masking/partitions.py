@@ -21,7 +21,7 @@ from anoncore.partitions.table import PartitionedTable, chunk_of, partitioned
 from anoncore.recoding import Recoding
 from anoncore.registry import anonymize_partitioned
 from tasks.common.errors import Refused
-from tasks.common.partitions import StoredPartitions, recode
+from tasks.common.partitions import StoredPartitions, recoded_to
 from tasks.common.run import Run
 from tasks.common.workspace import RECORD, StoredRecords
 from tasks.masking.anonymize import Masked, MaskedRecords, MaskReport, Step, mask, mask_report, masked_records
@@ -65,7 +65,8 @@ class _Whole:
 class _Plan:
     """The steps that are carried out on each block, and those that were carried out before.
 
-    ``keeps_labels`` says whether a column says which record of the source each is.
+    ``keeps_labels`` says whether a column says which record of the source each is. Levels are written to columns of
+    ``work``, coded as in their blocks: a worker that comes back late must not restore these codes.
     """
 
     steps: tuple[Step, ...]
@@ -73,6 +74,7 @@ class _Plan:
     whole: _Whole
     stream: Stream
     keeps_labels: bool
+    work: str
 
     def masked(self, number: int, block: Microdata) -> MaskedRecords:
         """Carry out the steps on the block of this number."""
@@ -145,11 +147,12 @@ def _in_blocks(
         table.remove(executor.store)
     first = [0, *accumulate(map(len, parts))][:-1]
     count = len(parts)
-    plan = _Plan(steps[len(whole.steps) :], edits, whole, stream.named("mask"), keeps_labels=bool(carried))
+    work = work_name("levels")
+    plan = _Plan(steps[len(whole.steps) :], edits, whole, stream.named("mask"), bool(carried), work)
     masked = executor.map(_mask_blocks, range(count), [shuffled] * count, parts, first, [plan] * count)
     for name in names:
         executor.store.remove(shuffled.column(name))
-    return _together(data, masked)
+    return _together(data, masked, work)
 
 
 def _over_all(
@@ -198,7 +201,8 @@ def _mask_blocks(
         start += records
     schema = _union([one.schema for one in masked], data.schema)
     for variable in schema:
-        store.write(f"released/{variable.name}", partition, _chunk(masked, variable))
+        at = "released" if variable.levels is None else plan.work
+        store.write(f"{at}/{variable.name}", partition, _chunk(masked, variable))
     if plan.keeps_labels:
         labels = [one.frame.index.to_numpy() for one in masked]
         store.write(f"released/{RECORD}", partition, np.concatenate(labels))
@@ -219,18 +223,19 @@ def _codes(levels: Sequence[Any]) -> str:
     return str(pd.Categorical([], categories=list(levels)).codes.dtype)
 
 
-def _together(data: StoredPartitions, parts: Sequence[_Part]) -> tuple[Masked, StoredPartitions]:
+def _together(data: StoredPartitions, parts: Sequence[_Part], work: str) -> tuple[Masked, StoredPartitions]:
     """Return what was masked as one table, under a schema that holds the levels of all parts, and its records."""
     executor, schema = data.executor, _union([part.schema for part in parts], data.schema)
     released = PartitionedTable("released", schema, tuple(sum(part.records) for part in parts))
     for variable in schema:
         levels = variable.levels
-        if levels is None or all(part.schema[variable.name].levels == levels for part in parts):
+        if levels is None:
             continue
         at = {level: code for code, level in enumerate(levels)}
         codes = [[at[level] for level in part.schema[variable.name].levels or ()] for part in parts]
-        columns = [released.column(variable.name)] * len(parts)
-        recode(executor, columns, range(len(parts)), codes, _codes(levels))
+        columns = [[name] * len(parts) for name in (f"{work}/{variable.name}", released.column(variable.name))]
+        recoded_to(executor, (columns[0], columns[1]), range(len(parts)), codes, _codes(levels))
+        executor.store.remove(columns[0][0])
     reports = [report for part in parts for report in part.reports]
     sizes = [records for part in parts for records in part.records]
     records = StoredPartitions(released, executor)

@@ -12,11 +12,10 @@ from scipy.stats import binomtest
 from anoncore.risk import MembershipAttack, TailTest
 from tasks.common.formatting import NOTHING, WHOLE_FROM, Interval, amount, count, number, percent
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
-from tasks.policy.rounding import ceil_to, floor_to
+from tasks.policy.rounding import HALF, ceil_to, floor_to
 
 NOT_TESTED = "not tested"
 # The largest p-value that is published.
-HALF = 0.5
 NO_NON_MEMBERS = "it needs records of people who are known not to be in the data, and this run has none"
 NO_QUASI_IDENTIFIERS = "no released variable has the role quasi-identifier"
 ONE_VARIABLE = "no two variables are released"

@@ -83,13 +83,13 @@ class Bounds:
         )
 
 
-# The same where chance hardly explains the close records of two halves.
-DOUBTFUL_HALVES = "; chance hardly explains it: more units decide it, or a person accepts it"
 # What would decide where chance does not explain the highest scores of an attack, and an accepted attack may.
 DOUBTFUL = (
     "; members are more frequent among the highest scores than chance explains, and not shown to be more frequent than "
     "by an attack with an area of 0.55: stronger masking or fewer variables would lower it"
 )
+# The same where chance hardly explains the close records of two halves.
+DOUBTFUL_HALVES = "; chance hardly explains it: more units decide it, or a person accepts it"
 
 
 @dataclass(frozen=True)

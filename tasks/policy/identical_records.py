@@ -10,7 +10,7 @@ from tasks.policy.limits import ChanceLimit
 
 def result_of(name: str, same: TailTest, policy: ChanceLimit) -> GateResult:
     """Return the result of one such comparison."""
-    chance = Chance((("", same.p),), policy.test_p)
+    chance = Chance((("", same.p),), policy.test_p, asks=policy.tail_p)
     return GateResult(
         name=name,
         verdict=_verdict(same, chance, policy.tail_p),

@@ -23,6 +23,8 @@ RECORDS_PER_STEP = 10
 # Steps between two powers of ten.
 DECADE = (1.0, 2.0, 5.0, 10.0)
 DIGITS = 3
+# Stands for all p-values above it.
+HALF = 0.5
 # Parts of a step by which a whole number of steps may miss it as a binary fraction.
 TINY = 1e-9
 # Decimals of a whole number of steps, which a product of binary fractions misses: 0.6, not 0.6000000000000001.
@@ -105,7 +107,7 @@ def p_value(p: float) -> float:
     if not p > 0.0:
         return p
     digit = 10.0 ** math.floor(math.log10(p))
-    return min(0.5, math.floor(p / digit + TINY) * digit)
+    return min(HALF, math.floor(p / digit + TINY) * digit)
 
 
 def people_counted(value: T, step: float) -> T:
@@ -114,8 +116,17 @@ def people_counted(value: T, step: float) -> T:
     all_, p = parts.pop("n"), parts.pop("p", None)
     shown = {name: min(at_least_ten(one), all_) for name, one in parts.items() if isinstance(one, int)}
     if "forms" in parts:
-        shown["forms"] = tuple((name, p_value(one)) for name, one in parts["forms"])
+        shown["forms"] = _worst_form(parts["forms"])
     return replace(value, **shown, **({} if p is None else {"p": p_value(p)}))  # type: ignore[type-var]
+
+
+def _worst_form(forms: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
+    """Publish the least p-value of several forms alone, so that the number of forms times it is that of all together.
+
+    Small p-values of several forms would tell how many of a few people each form meets.
+    """
+    least, n = min((p for _, p in forms), default=1.0), len(forms)
+    return tuple((name, p_value(min(1.0, n * p)) / n if p == least else HALF) for name, p in forms)
 
 
 def significant_digits(value: T) -> T:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from tasks.policy.assessment import Assessment
 from tasks.policy.disclosure_control import published
-from tasks.policy.gate import Gate, GateResult
+from tasks.policy.gate import Chance, Gate, GateResult
 from tasks.policy.gates import GATES
 from tasks.policy.halves import results_of
 from tasks.policy.published import PublishedAssessment
@@ -90,10 +90,14 @@ def _results(gate: Gate, assessment: Assessment, shown: PublishedAssessment, pol
 
 def _with_verdict(exact: GateResult, text: GateResult) -> GateResult:
     # Of tests, counts in tens look worse than they are; a p-value below its level would contradict the verdict.
-    is_compared = text.topic == "Utility" or text.bounds is not None or (text.chance and text.verdict == "fail")
+    is_compared = text.topic == "Utility" or text.bounds is not None or (text.chance and _by_chance(text, text.chance))
     crossed = is_compared and text.verdict != exact.verdict
     figure = f"{text.figure}, decided before it was rounded" if crossed else text.figure
     return replace(text, verdict=exact.verdict, figure=figure, moved=exact.moved)
+
+
+def _by_chance(text: GateResult, chance: Chance) -> bool:
+    return text.verdict == "fail" or (bool(chance.asks) and chance.is_doubtful)
 
 
 def _decision(failed: list[str], undecided: list[str], lost: list[str], policy: PolicySection) -> tuple[Decision, str]:

@@ -60,7 +60,7 @@ WEIGHS_A_SAMPLE = _words("sampling sample survey household hh person design base
 BODY_UNITS = _words("gm gms gram grams kg kgs kilo oz ounce ounces lb lbs pound pounds birth bw baby")
 BODY = _words("height ht bmi waist stature length headcirc bodyweight")
 DESIGN = _words("psu strata stratum stra cluster clusters sdmvpsu sdmvstra vpsu vstrat vstratum segment")
-# What is told of an area or of a group is not the area.
+# What is reported for an area or a group is not the area.
 RATES = _words("mpg mileage rate pct percent share ratio mean avg ave")
 # What is counted or measured has an order, whatever else the name says.
 MEASURED = RATES | _words(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anoncore.risk import TailTest
+from anoncore.risk import UNDONE, TailTest
 from tasks.common.formatting import plain
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, by_count
@@ -27,7 +27,13 @@ def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, .
 
 
 def _matched(rule: TailTest) -> str:
-    return f"records that the release matches within {plain(rule.tau)} times the distance to their nearest neighbour"
+    undone = ", once its shrinkage is undone," if _is_undone(rule) else ""
+    within = f"within {plain(rule.tau)} times the distance to their nearest neighbour"
+    return f"records that the release{undone} matches {within}"
+
+
+def _is_undone(rule: TailTest) -> bool:
+    return bool(rule.forms) and min(rule.forms, key=lambda form: form[1])[0].endswith(UNDONE)
 
 
 def metrics(assessment: Assessment) -> Metrics:
@@ -37,14 +43,15 @@ def metrics(assessment: Assessment) -> Metrics:
 
 def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
     """Return the attack by nearly equal values, on all records and on isolated ones."""
-    tail = assessment.risk.tail
+    risk = assessment.risk
+    tail = risk.tail
     attacker = (
         "An attacker who knows a person’s record nearly exactly finds a released row within "
         f"{plain(tail.tau)} times the distance to the person’s own nearest neighbour."
     )
     isolated = (
         "The same, for the most isolated 1 % of the people, who are the easiest to recognise, within "
-        f"{plain(assessment.risk.isolated.tau)} times the distance."
+        f"{plain(risk.isolated.tau)} times the distance{f', the {UNDONE}' if _is_undone(risk.isolated) else ''}."
     )
     return (
         by_count(AIM, "Unusually close records (the tail rule)", attacker, tail, NAME),
@@ -59,8 +66,8 @@ GATE = Gate(
     "one-sided p-value is below a seventh of `tail_p`, which seven tests share; inconclusive below `tail_p`, and where "
     "even a release of all records could not reach that level. Once more for the most isolated 1 % of the "
     "records, who are the easiest to recognise, also within half of that distance and, where numbers were shrunk "
-    "towards their means, with the shrinkage undone; inconclusive where the test without non-members alone "
-    "would fail.",
+    "towards their means, with the shrinkage undone; inconclusive where the test within τ, without non-members, "
+    "would fail alone.",
     evaluate=evaluate,
     limits=ChanceLimit,
     individual=True,

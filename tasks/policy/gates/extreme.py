@@ -52,7 +52,8 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 GATE = Gate(
     name=NAME,
     description="Records whose nearest neighbour is farther than five times the 99th percentile of such distances. "
-    "Fail when a released record is nearer to one of them than a tenth of its distance. All records are "
+    "Fail when a released record is nearer to one of them than a tenth of its distance, also once numbers that were "
+    "shrunk towards their means are moved back. All records are "
     "searched for them, also where the other measures are of a sample.",
     evaluate=evaluate,
     individual=True,

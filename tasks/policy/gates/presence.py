@@ -43,7 +43,7 @@ FAMILY = family_gate(
     "values, stand in the release.",
     description="Members are distinguished from non-members by which of their values, and combinations of two to four "
     "values, stand in the release, weighed by how rare that is among people; also by all categorical values and by the "
-    "quasi-identifiers together, and by each variable alone.",
+    "quasi-identifiers together, by which values are missing, and by each variable alone.",
     more=_unique_excess,
     variables=_variables,
 )

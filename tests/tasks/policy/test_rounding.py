@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tasks.common.formatting import percent, points
 from tasks.policy.attack import amounts, outwards
-from tasks.policy.rounding import bounds_of_several, interval, rounded_down, rounded_up
+from tasks.policy.rounding import _worst_form, bounds_of_several, interval, rounded_down, rounded_up
 
 
 @given(st.floats(-10, 10), st.integers(1, 4))
@@ -49,3 +49,11 @@ def test_intervals_in_words() -> None:
 )
 def test_expected_numbers_of_records(lower: float, upper: float, words: str) -> None:
     assert amounts(lower, upper) == words
+
+
+def test_of_several_forms_of_a_test_the_worst_one_alone_is_published() -> None:
+    forms = _worst_form((("near", 0.00045), ("wide", 0.11), ("undone", 0.33), ("both", 0.3)))
+    assert [p for _, p in forms[1:]] == [0.5] * 3
+    assert 4 * forms[0][1] == pytest.approx(0.001)
+    # One of one person met, of several forms, is as good as nothing.
+    assert dict(_worst_form((("near", 0.9), ("wide", 0.33)))) == {"near": 0.5, "wide": 0.25}
