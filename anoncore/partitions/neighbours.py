@@ -14,8 +14,8 @@ from anoncore.kernels.streams import Stream
 from anoncore.partitions.store import ColumnStore, Executor, work_name
 from anoncore.partitions.table import PartitionedTable
 
-# Records of a partition by which a reach is chosen, times as many as are wanted, and what is no distance.
-_ASKED, _SPARE, _NEAR = 300, 3.0, 1e-9
+# Records of each partition by which a reach is chosen, beyond which so many times as many as are wanted are expected.
+_ASKED, _SPARE = 300, 2.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,15 +95,45 @@ def isolated_records(run: Executor, sought: Sought, most: int, far: float) -> tu
     within a distance has none in its partition either. Each partition gives its own farthest records, and no more of
     them are held at a time than are wanted, and one partition's.
     """
-    table = sought.table
-    count, work = len(table.rows), work_name("isolated")
-    run.map(_isolated, table.partitions(), *([value] * count for value in (sought, most, far, work)))
+    # Whatever the reach is, all that are farther are found: it decides on the time alone.
+    reach = _reach(run, sought, most)
+    found = _beyond(run, sought, most, min(reach, far), far)
+    for smaller in (reach / 2.0, 0.0) if reach > 0.0 else ():
+        if len(found) < min(most, len(sought.table)):
+            found = _beyond(run, sought, most, min(smaller, far), far)
+    found = found[np.lexsort(found.T)]
+    return np.ascontiguousarray(found[:, :-1]), found[:, -1]
+
+
+def _reach(run: Executor, sought: Sought, most: int) -> float:
+    """Return a distance that more records than are wanted, and not many more, are from all others, by a sample."""
+    share, table = _SPARE * most / len(sought.table), sought.table
+    if share >= 1.0:
+        return 0.0
+    work = work_name("gaps")
+    run.map(_gaps, table.partitions(), *([value] * len(table.rows) for value in (sought, work)))
+    gaps = np.concatenate([run.store.read(work, partition) for partition in table.partitions()])
+    run.store.remove(work)
+    return float(np.quantile(gaps, 1.0 - share)) if len(gaps) else 0.0
+
+
+def _gaps(store: ColumnStore, partition: int, sought: Sought, work: str) -> None:
+    """Write how far some records of one partition are from all others of it."""
+    rows = sought.rows(store, partition)
+    asked = np.unique(np.linspace(0, len(rows) - 1, _ASKED).astype(np.intp)) if len(rows) > 1 else np.arange(0)
+    gaps = nearest(rows[asked], rows, 1, skip_self=asked)[0][:, 0] if len(asked) else np.empty(0)
+    store.write(work, partition, gaps)
+
+
+def _beyond(run: Executor, sought: Sought, most: int, reach: float, far: float) -> Floats:
+    """Return the farthest of the records without another one within reach in their partition, with that distance."""
+    table, work = sought.table, work_name("isolated")
+    run.map(_isolated, table.partitions(), *([value] * len(table.rows) for value in (sought, most, reach, far, work)))
     found = run.store.read(work, 0)
     for partition in table.partitions()[1:]:
         found = _farthest(np.concatenate([found, run.store.read(work, partition)]), most, far)
     run.store.remove(work)
-    found = found[np.lexsort(found.T)]
-    return np.ascontiguousarray(found[:, :-1]), found[:, -1]
+    return found
 
 
 def largest(distances: Floats, most: int) -> NDArray[np.bool_]:
@@ -116,27 +146,15 @@ def _farthest(found: Floats, most: int, far: float) -> Floats:
     return found[largest(gaps, most) | (gaps > far)]
 
 
-def _isolated(store: ColumnStore, partition: int, sought: Sought, most: int, far: float, work: str) -> None:
+def _isolated(
+    store: ColumnStore, partition: int, sought: Sought, most: int, reach: float, far: float, work: str
+) -> None:
     """Write the farthest records of one partition, encoded, and how far their nearest one there is."""
     rows = sought.rows(store, partition)
     places, gaps = np.arange(len(rows)), np.full(len(rows), np.inf)
     if len(rows) > 1:
-        # Whatever it is, all that are farther are found: it decides on the time alone.
-        reach = min(far, _reach(rows, most))
         places, gaps = without_neighbour(rows, reach)
-        while len(places) < min(most, len(rows)) and reach > 0.0:
-            reach = reach / 2.0 if reach > _NEAR else 0.0
-            places, gaps = without_neighbour(rows, reach)
     store.write(work, partition, _farthest(np.column_stack([rows[places], gaps]), most, far))
-
-
-def _reach(rows: Floats, most: int) -> float:
-    """Return a distance that more records than are wanted, and not many more, are from all others, by a sample."""
-    share = _SPARE * most / len(rows)
-    if share >= 1.0:
-        return 0.0
-    asked = np.unique(np.linspace(0, len(rows) - 1, _ASKED).astype(np.intp))
-    return float(np.quantile(nearest(rows[asked], rows, 1, skip_self=asked)[0][:, 0], 1.0 - share))
 
 
 def _nearest(store: ColumnStore, partition: int, sought: Sought, k: int, to: str, near: str) -> None:
