@@ -96,11 +96,11 @@ def isolated_records(run: Executor, sought: Sought, most: int, far: float) -> tu
     them are held at a time than are wanted, and one partition's.
     """
     # Whatever the reach is, all that are farther are found: it decides on the time alone.
-    reach = _reach(run, sought, most)
-    found = _beyond(run, sought, most, min(reach, far), far)
+    wanted, reach = _Wanted(most, far), _reach(run, sought, most)
+    found = _beyond(run, sought, wanted, reach)
     for smaller in (reach / 2.0, 0.0) if reach > 0.0 else ():
         if len(found) < min(most, len(sought.table)):
-            found = _beyond(run, sought, most, min(smaller, far), far)
+            found = _beyond(run, sought, wanted, smaller)
     found = found[np.lexsort(found.T)]
     return np.ascontiguousarray(found[:, :-1]), found[:, -1]
 
@@ -125,13 +125,27 @@ def _gaps(store: ColumnStore, partition: int, sought: Sought, work: str) -> None
     store.write(work, partition, gaps)
 
 
-def _beyond(run: Executor, sought: Sought, most: int, reach: float, far: float) -> Floats:
+@dataclass(frozen=True)
+class _Wanted:
+    """How many of the farthest records are wanted, and from which distance on all of them."""
+
+    most: int
+    far: float
+
+    def among(self, found: Floats) -> Floats:
+        """Return those of some records, whose distances are their last column."""
+        gaps = found[:, -1]
+        return found[largest(gaps, self.most) | (gaps > self.far)]
+
+
+def _beyond(run: Executor, sought: Sought, wanted: _Wanted, reach: float) -> Floats:
     """Return the farthest of the records without another one within reach in their partition, with that distance."""
     table, work = sought.table, work_name("isolated")
-    run.map(_isolated, table.partitions(), *([value] * len(table.rows) for value in (sought, most, reach, far, work)))
+    same = ([value] * len(table.rows) for value in (sought, wanted, min(reach, wanted.far), work))
+    run.map(_isolated, table.partitions(), *same)
     found = run.store.read(work, 0)
     for partition in table.partitions()[1:]:
-        found = _farthest(np.concatenate([found, run.store.read(work, partition)]), most, far)
+        found = wanted.among(np.concatenate([found, run.store.read(work, partition)]))
     run.store.remove(work)
     return found
 
@@ -141,20 +155,13 @@ def largest(distances: Floats, most: int) -> NDArray[np.bool_]:
     return np.asarray(distances >= np.sort(distances)[::-1][:most].min(initial=np.inf))
 
 
-def _farthest(found: Floats, most: int, far: float) -> Floats:
-    gaps = found[:, -1]
-    return found[largest(gaps, most) | (gaps > far)]
-
-
-def _isolated(
-    store: ColumnStore, partition: int, sought: Sought, most: int, reach: float, far: float, work: str
-) -> None:
+def _isolated(store: ColumnStore, partition: int, sought: Sought, wanted: _Wanted, reach: float, work: str) -> None:
     """Write the farthest records of one partition, encoded, and how far their nearest one there is."""
     rows = sought.rows(store, partition)
     places, gaps = np.arange(len(rows)), np.full(len(rows), np.inf)
     if len(rows) > 1:
         places, gaps = without_neighbour(rows, reach)
-    store.write(work, partition, _farthest(np.column_stack([rows[places], gaps]), most, far))
+    store.write(work, partition, wanted.among(np.column_stack([rows[places], gaps])))
 
 
 def _nearest(store: ColumnStore, partition: int, sought: Sought, k: int, to: str, near: str) -> None:

@@ -57,7 +57,7 @@ def kolmogorov_distance(run: Executor, one: Column, other: Column) -> float:
         below = [np.cumsum(side) - side for side in held]
         parts = len(below[0])
         lower = [(int(a), int(b)) for a, b in zip(*below, strict=True)]
-        same = ([value] * parts for value in (one, other, tuple(totals), work))
+        same = ([value] * parts for value in ((one, other), tuple(totals), work))
         largest = max(run.map(_largest, range(parts), lower, *same))
     for column in {f"{work} {p} {name}" for name, p in sides} | {f"{work} sample {name}" for name in names} | {work}:
         run.store.remove(column)
@@ -90,15 +90,14 @@ def _largest(
     store: ColumnStore,
     place: int,
     below: tuple[int, int],
-    one: Column,
-    other: Column,
+    columns: tuple[Column, Column],
     totals: tuple[int, int],
     work: str,
 ) -> float:
     """Return the largest difference at the values of one range, given how many values lie below it, and are in all."""
     sides = [
         np.sort(np.concatenate([store.read(f"{work} {p} {side.name}", place) for p in range(side.partitions)]))
-        for side in (one, other)
+        for side in columns
     ]
     at = np.unique(np.concatenate(sides))
     if not len(at):
