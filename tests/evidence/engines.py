@@ -36,7 +36,7 @@ WORKERS = (("local", 0), ("local", 1), ("local", 2), ("dask", 1), ("dask", 2))
 SWAP = "spectral-swap"
 
 
-class Masked(Exception):
+class Enough(Exception):
     """The records are masked, and nothing else is asked."""
 
 
@@ -57,7 +57,7 @@ class Kept(Direct):
         if label == "Mask the records":
             self.released = digest(result.released)
             if not self.judged:
-                raise Masked
+                raise Enough
         if label == "Decide by policy":
             self.gates = hashed(repr([(one.name, one.verdict, one.figure) for one in result.gates]).encode())
         return result
@@ -88,7 +88,7 @@ def workers(records: int, number: int, processes: int) -> Iterator[None]:
 def outcome(path: Path, home: Path, judged: bool) -> tuple[str, str]:
     """Return the digests of one run in a home of its own."""
     runner = Kept(judged)
-    with suppress(Masked):
+    with suppress(Enough):
         carry_out(load_plan(path), Home.locate(home), runner)
     return runner.released, runner.gates
 

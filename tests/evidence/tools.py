@@ -24,7 +24,7 @@ from tasks.policy.assessment import Records
 from tasks.policy.gates import GATES
 from tasks.policy.section import PolicySection
 from tests.evidence.strangers import attacks
-from tests.evidence.verdicts import FOLDER, decision, results, typed
+from tests.evidence.verdicts import FOLDER, decision, results, typed, verdicts_of
 
 LADDER = tuple(f"flip{share}" for share in (10, 30, 50, 70, 90))
 TOOLS = ("mostly", "synthpop", "ctgan", "gretel", "syndiffix")
@@ -44,11 +44,9 @@ def measured(name: str, seed: int) -> dict[str, Any]:
     begun = time.process_time()
     risk = measure_risk(members, released, others, settings=settings, rng=np.random.default_rng([seed, 7]))
     took = round(time.process_time() - begun, 1)
-    found = list(results(risk, Records(len(members), len(released), len(others)), GATES))
-    verdicts: dict[str, list[str]] = {}
-    for result, verdict in found:
-        verdicts.setdefault(verdict, []).append(result.name)
-    worst = {one.name: one.bounds.worst for one, _ in found if one.bounds}
+    records = Records(len(members), len(released), len(others))
+    verdicts = verdicts_of(risk, records, GATES)
+    worst = {one.name: one.bounds.worst for one, _ in results(risk, records, GATES) if one.bounds}
     own, strangers, rows = (frame.drop(columns="unit") for frame in frames)
     return {
         "file": name,
