@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from anoncore.risk.halves import with_error_ratios
 from expectations.suite import Suite
 from flows.engine import with_engine
 from flows.plan.model import Plan, PlanFile
 from flows.prepare import Prepared, plan_digest, prepare, read_source
-from tasks.assessment.assess import assess
+from tasks.assessment.assess import MaskedSides, assess
 from tasks.assessment.full_release import with_full_release
 from tasks.assessment.game import GamePlan, PlayedGame, play_game
 from tasks.assessment.halves import Earlier, judge_half
@@ -189,7 +189,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     assessed = step("Measure risk and utility", assess, run, *tested, plan.assessment, plan.policy)
     assessment, members = _with_earlier(file, given, sides, masked, assessed.assessment, runner)
     if sides.sub_table is not None:
-        full = (run, sides, masked, assessment, plan.assessment, plan.policy)
+        full = (run, MaskedSides(sides, masked), tested, assessment, plan.assessment, plan.policy)
         assessment = step("Measure the full release", with_full_release, *full)
     game = _played(file, given, *tested, runner)
     assessment = replace(assessment, in_out_game=game.result if game else None)
@@ -225,20 +225,15 @@ def _finish_deliveries(home: Home, name: str, step: Callable[..., Any]) -> None:
             step(f"Finish the delivery to {target.shown}", deliver, home, release, target)
 
 
-class Tested(NamedTuple):
-    """What is compared record by record: the release itself, or its sub-table masked by the same plan."""
-
-    sides: Sides
-    masked: Masked
-
-
-def _tested(file: PlanFile, given: Prepared, sides: Split, masked: Masked, step: Callable[..., Any]) -> Tested:
+def _tested(file: PlanFile, given: Prepared, sides: Split, masked: Masked, step: Callable[..., Any]) -> MaskedSides:
     """Return what is compared record by record; a sub-table is masked here."""
     sub, plan = sides.sub_table, file.plan
     if sub is None:
-        return Tested(sides, masked)
+        return MaskedSides(sides, masked)
     own = given.run.branch("sub-table", "sub-table")
-    return Tested(sub, step("Mask the sub-table", mask_records, own, sub.original, plan.steps, plan.edits.edit_set()))
+    return MaskedSides(
+        sub, step("Mask the sub-table", mask_records, own, sub.original, plan.steps, plan.edits.edit_set())
+    )
 
 
 def _identity(plan: Plan, digest: str, masking: str) -> PlanIdentity:

@@ -108,8 +108,10 @@ def _to_levels(column: pd.Series, variable: Variable) -> tuple[pd.Series, Variab
         # What is not a number becomes infinite, which is no level, and so is counted as outside.
         numbers = pd.to_numeric(column, errors="coerce").astype("float64")
         column = numbers.mask(numbers.isna() & column.notna(), np.inf)
-    coded = pd.Categorical(column, categories=list(levels), ordered=variable.kind == "ordinal")
-    if outside := int((pd.isna(coded) & column.notna().to_numpy()).sum()):
+    codes, seen = pd.factorize(column)
+    of_seen = pd.Categorical(seen, categories=list(levels), ordered=variable.kind == "ordinal")
+    coded = of_seen.take(codes, allow_fill=True)
+    if outside := int((pd.isna(coded) & (codes >= 0)).sum()):
         raise AnonymizationError(
             f"variable {variable.name!r}: {outside} record(s) hold a value that is not among its "
             f"{len(levels)} levels; add it to levels or to missing"

@@ -90,6 +90,13 @@ class ComparedUnits:
         sides = (self.members, members), (self.nonmembers, nonmembers)
         return ComparedUnits(*(units if units is None or rows is None else units[rows] for units, rows in sides))
 
+    def together(self, members: int, nonmembers: int) -> NDArray[np.intp] | None:
+        """Return the unit of each of all records, of whom no two of different sides share one; None where none do."""
+        if self.members is None and self.nonmembers is None:
+            return None
+        one, other = unit_codes(self.members, members), unit_codes(self.nonmembers, nonmembers)
+        return np.concatenate([one, other + int(one.max(initial=-1)) + 1])
+
     def means(self, members: NDArray[np.float64], nonmembers: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return the mean score of each unit of both sides."""
         return [unit_means(*side) for side in ((members, self.members), (nonmembers, self.nonmembers))]

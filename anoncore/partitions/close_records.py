@@ -14,6 +14,8 @@ from anoncore.kernels.streams import Stream
 from anoncore.partitions.neighbours import Sought, isolated_records, largest, nearest_distances
 from anoncore.partitions.store import Executor
 from anoncore.partitions.table import PartitionedTable
+from anoncore.risk.closeness import NEARER
+from anoncore.risk.shrinkage import UNDONE, Shrinkage
 from anoncore.risk.tail import ExtremeRecords, TailTest, extreme_distance, matched_extremes, tail_test
 
 _ISOLATED = 0.01  # of all people
@@ -42,13 +44,15 @@ class CloseRecords:
 class ComparedTables:
     """Tables in partitions that are compared, by an encoder in whose standard deviations distances are.
 
-    ``reference`` holds other people; None where nobody else is known.
+    ``reference`` holds other people; None where nobody else is known. ``shrinkage`` is what released numbers were
+    shrunk by, where that is known.
     """
 
     original: PartitionedTable
     released: PartitionedTable
     reference: PartitionedTable | None
     encoder: Encoder
+    shrinkage: Shrinkage | None = None
 
 
 def close_records(
@@ -80,26 +84,45 @@ def close_records(
     distances that are exact over all partitions. Two departures: how far is usual is known from the sample; and the
     most isolated 1 %, at most 1000, are sought among three times as many, whose nearest record of the same partition
     is farthest. That looks at the original only and keeps the test exact. Who is extreme is sought among all records.
-    Without a reference d₁²/d₂ of the two nearest in the original stands for chance. Source: docs/explanation/risk.md.
+    Without a reference d₁²/d₂ of the two nearest in the original stands for chance, and τ alone is near; with one,
+    isolated records are also sought within `NEARER` times the distance to anybody else. Isolated and extreme records
+    are sought once more in a release whose shrinkage is undone, where there is any. Source: docs/explanation/risk.md.
     """
-    measured = _Measured(run, tables, Stream.of(rng))
-    near = measured.others(people)
-    own = near[:, 0]
-    far, n = extreme_distance(own), len(tables.original)
-    most = min(max(math.ceil(_ISOLATED * n), _FEWEST), _MOST)
-    # A partition has fewer others than the whole table: whoever is extreme there is among these.
-    rows, _ = isolated_records(run, Sought(tables.original, tables.encoder), _WIDER * most, far)
-    others = measured.others(rows)
-    lonely, extreme = largest(others[:, 0], most), others[:, 0] > far
-    asked = lonely | extreme
-    # All at once: each search encodes all partitions of two tables.
-    both = measured.of(np.concatenate([people, rows[asked]]), np.concatenate([near, others[asked]]))
-    sample, found = both.taken(slice(len(people))), both.taken(slice(len(people), None))
-    return CloseRecords(
-        tail=sample.tail(tau, level),
-        isolated=found.taken(lonely[asked]).tail(tau, level),
-        extreme=found.taken(extreme[asked]).extreme(n, tau),
-    )
+    stream, n = Stream.of(rng), len(tables.original)
+    seen = _FarOut.of(_Measured(run, tables, stream), people)
+    within = [tau] if tables.reference is None or tau >= NEARER else [tau, NEARER]
+    forms = {f"within {share:g}": seen.isolated.tail(share, level) for share in within}
+    extreme = seen.extreme.extreme(n, tau)
+    if (shrinkage := tables.shrinkage) is not None:
+        again = _FarOut.of(_Measured(run, tables, stream, shrinkage), shrinkage.beside(people))
+        forms |= {f"within {share:g}, {UNDONE}": again.isolated.tail(share, level) for share in within}
+        extreme = max(extreme, again.extreme.extreme(n, tau), key=lambda rule: rule.n_matched)
+    return CloseRecords(tail=seen.people.tail(tau, level), isolated=TailTest.in_forms(forms), extreme=extreme)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _FarOut:
+    """Distances of the people asked about, of the most isolated of all, and of those extremely far from all others."""
+
+    people: _Distances
+    isolated: _Distances
+    extreme: _Distances
+
+    @classmethod
+    def of(cls, measured: _Measured, people: Floats) -> _FarOut:
+        """Find the isolated and the extreme ones, and measure all."""
+        near = measured.others(people)
+        far, n = extreme_distance(near[:, 0]), len(measured.tables.original)
+        most = min(max(math.ceil(_ISOLATED * n), _FEWEST), _MOST)
+        # A partition has fewer others than the whole table: whoever is extreme there is among these.
+        rows, _ = isolated_records(measured.run, measured.sought(measured.tables.original), _WIDER * most, far)
+        others = measured.others(rows)
+        lonely, extreme = largest(others[:, 0], most), others[:, 0] > far
+        asked = lonely | extreme
+        # All at once: each search encodes all partitions of two tables.
+        both = measured.of(np.concatenate([people, rows[asked]]), np.concatenate([near, others[asked]]))
+        found = both.taken(slice(len(people), None))
+        return cls(both.taken(slice(len(people))), found.taken(lonely[asked]), found.taken(extreme[asked]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,11 +150,19 @@ class _Distances:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Measured:
-    """Measures records of the original against all partitions of each table."""
+    """Measures records of the original against all partitions of each table, and with shrinkage undone where given."""
 
     run: Executor
     tables: ComparedTables
     stream: Stream
+    shrinkage: Shrinkage | None = None
+
+    def sought(self, table: PartitionedTable, share: float = 1.0) -> Sought:
+        """Return one of the tables, or a part of its records, as what is searched."""
+        moved = None
+        if self.shrinkage is not None:
+            moved = self.shrinkage.undone if table is self.tables.released else self.shrinkage.beside
+        return Sought(table, self.tables.encoder, share, self.stream.named(table.name), moved)
 
     def others(self, asked: Floats) -> Floats:
         """Return (q, 2) distances of records of the original to the nearest other two of it."""
@@ -154,5 +185,4 @@ class _Measured:
         return _Distances(own, chance, np.where(own > 0.0, own, np.finfo(float).tiny), released, whole)
 
     def _to(self, table: PartitionedTable, asked: Floats, k: int = 1, share: float = 1.0) -> Floats:
-        sought = Sought(table, self.tables.encoder, share, self.stream.named(table.name))
-        return nearest_distances(self.run, asked, sought, k)
+        return nearest_distances(self.run, asked, self.sought(table, share), k)

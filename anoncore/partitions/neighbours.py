@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,16 +29,20 @@ class Sought:
     encoder : Encoder, fitted to variables that the table has
     share : of the records, those that are searched
     stream : decides which; needed where the share is below 1
+    moved : what is done to encoded records before they are searched; None for nothing
     """
 
     table: PartitionedTable
     encoder: Encoder
     share: float = 1.0
     stream: Stream | None = None
+    moved: Callable[[Floats], Floats] | None = None
 
     def rows(self, store: ColumnStore, partition: int) -> Floats:
         """Return the records of one partition, encoded."""
         rows = self.encoder.encode(self.table.load(store, partition, self.encoder.schema.masked))
+        if self.moved is not None:
+            rows = self.moved(rows)
         if self.stream is None or self.share >= 1.0:
             return rows
         return rows[self.stream.named(partition).uniform(0, len(rows)) < self.share]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from anoncore.kernels.neighbors import nearest
+from anoncore.kernels.neighbors import nearest, nearest_of_others
 from anoncore.microdata.units import ComparedUnits, Units, unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk._trees import boosted
@@ -48,15 +48,14 @@ def density(
 ) -> Density:
     """Attack membership by comparing the density of the release with that of the population.
 
-    The ratio attack scores log r_k(people) − log r_k(release), with r_k the distance to the k-th nearest record and
-    the person left out: the ratio allows for people who are near everybody. It is made once more with a release
-    whose columns have the distributions of the non-members, where they are apart, and with one whose shrinkage is
-    undone, where there is any. The classifier attack scores people
-    by boosted trees that have learned to distinguish half of the released rows from half of the non-members; members
-    of one half and the non-members of the other are scored with them, in turn, so that no one is scored by what
-    learned from them. The tracing attack adds up, over levels, numbers and eighths of numbers, by how much more
-    frequent what a person holds is in the release than among non-members, decorrelated; each non-member is compared
-    without the own unit.
+    The ratio attack scores log r_k(people) − log r_k(release), with r_k the distance to the k-th nearest record, of
+    people to that of another unit: the ratio allows for people who are near everybody. It is made once more with a
+    release whose columns have the distributions of the non-members, where they are apart, and with one whose shrinkage
+    is undone, where there is any. The classifier attack scores people by boosted trees that have learned to distinguish
+    half of the released rows from half of the non-members; members of one half and the non-members of the other are
+    scored with them, in turn, so that no one is scored by what learned from them. The tracing attack adds up, over
+    levels, numbers and eighths of numbers, by how much more frequent what a person holds is in the release than among
+    non-members, decorrelated; each non-member is compared without the own unit.
 
     Parameters
     ----------
@@ -99,17 +98,17 @@ def density(
     points = matrix("released", released, width)
     drawn = [np.sort(rng.choice(len(side), min(len(side), AT_MOST), replace=False)) for side in sides]
     sides = [side[rows] for side, rows in zip(sides, drawn, strict=True)]
-    people = np.concatenate(sides)
-    scores = _ratios(people, points)
+    people, units = np.concatenate(sides), certainty.units.take(*drawn)
+    codes = units.together(*map(len, sides))
+    scores = _ratios(people, points, codes)
     matched = matched_quantiles(points, sides[1])
     if matched is not None:
-        after = _ratios(people, matched)
+        after = _ratios(people, matched, codes)
         scores |= {f"{name}, after matching the distributions": values for name, values in after.items()}
     if unshrunk is not None:
         moved = np.concatenate([side[rows] for side, rows in zip(unshrunk, drawn, strict=False)])
-        after = _ratios(moved, unshrunk[2])
+        after = _ratios(moved, unshrunk[2], codes)
         scores |= {f"{name}, after undoing the shrinkage": values for name, values in after.items()}
-    units = certainty.units.take(*drawn)
     if len(np.unique(unit_codes(units.nonmembers, len(sides[1])))) > 1:
         scores["tracing"] = _traced(sides[0], sides[1], points, units.nonmembers)
     learned = _classified(sides[0], sides[1], points, units, rng)
@@ -124,11 +123,16 @@ def density(
     return Density(attacks, area.n_members, area.n_nonmembers)
 
 
-def _ratios(people: Floats, points: Floats) -> dict[str, Floats]:
-    """Return the scores by the ratio of distances, by the number of neighbours."""
-    most = min(_NEIGHBOURS[-1], len(points), len(people) - 1)
+def _ratios(people: Floats, points: Floats, units: Indices | None) -> dict[str, Floats]:
+    """Return the scores by the ratio of distances, by the number of neighbours, of people those of other units."""
+    largest = 1 if units is None else int(np.bincount(units).max())
+    most = min(_NEIGHBOURS[-1], len(points), len(people) - largest)
     tiny = 1e-9 * np.sqrt(people.shape[1])
-    among = np.log(nearest(people, people, most, skip_self=True)[0] + tiny)
+    if units is None:
+        gaps, _ = nearest(people, people, most, skip_self=True)
+    else:
+        gaps, _ = nearest_of_others(people, people, most, own=units, units=units)
+    among = np.log(gaps + tiny)
     near = np.log(nearest(people, points, most)[0] + tiny)
     return {
         f"density ratio, {k} neighbour{'s'[: k > 1]}": among[:, k - 1] - near[:, k - 1]

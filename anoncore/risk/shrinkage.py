@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,58 @@ UNDONE = "shrinkage undone"
 _LEAST, _MOST = 0.2, 0.95
 # Of the largest variance, that of directions in which numbers hardly vary.
 _RIDGE = 1e-4
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Shrinkage:
+    """By how much released numbers are shrunk, and the units in which distances are measured once that is undone.
+
+    Parameters
+    ----------
+    numbers : (m,) columns of the encoding that hold numbers
+    slopes : (m,) of the released on the original number; 1 where there is nothing to undo
+    middle : (m,) means of the released numbers
+    units : (m, m) inverse root of their covariance
+    """
+
+    numbers: Indices
+    slopes: Floats
+    middle: Floats
+    units: Floats
+
+    @classmethod
+    def of(cls, tables: EncodedTables, own: Indices) -> Shrinkage | None:
+        """Estimate it, as `without_shrinkage` does; None without any."""
+        numbers = np.array([b.start for b in tables.encoder.blocks if b.variable.kind == "continuous"], dtype=np.intp)
+        linked = np.flatnonzero(own >= 0)
+        if not len(numbers) or len(linked) < 2:
+            return None
+        source, rows = tables.x[linked][:, numbers], tables.y[own[linked]][:, numbers]
+        centred = source - source.mean(axis=0)
+        variation = np.einsum("ij,ij->j", centred, centred)
+        slopes = np.einsum("ij,ij->j", centred, rows) / np.where(variation > 0.0, variation, np.inf)
+        shrunk = (slopes >= _LEAST) & (slopes <= _MOST)
+        if not shrunk.any():
+            return None
+        released = tables.y[:, numbers]
+        width = len(numbers)
+        covariance = np.cov(released, rowvar=False).reshape(width, width)
+        covariance += _RIDGE * max(float(np.diag(covariance).max()), _RIDGE) * np.eye(width)
+        units = symmetric_root(covariance, inverse=True)
+        return cls(numbers, np.where(shrunk, slopes, 1.0), released.mean(axis=0), units)
+
+    def undone(self, rows: Floats) -> Floats:
+        """Return encoded released rows without it, in these units."""
+        return self._moved(rows, self.slopes)
+
+    def beside(self, people: Floats) -> Floats:
+        """Return encoded records of people, who are not shrunk, in these units."""
+        return self._moved(people, 1.0)
+
+    def _moved(self, rows: Floats, by: Floats | float) -> Floats:
+        moved = rows.copy()
+        moved[:, self.numbers] = (rows[:, self.numbers] - self.middle) / by @ self.units
+        return moved
 
 
 def without_shrinkage(tables: EncodedTables, own: Indices) -> EncodedTables | None:
@@ -42,29 +94,8 @@ def without_shrinkage(tables: EncodedTables, own: Indices) -> EncodedTables | No
     >>> bool(np.allclose(undone.y - undone.y.mean(), undone.x - undone.x.mean()))
     True
     """
-    numbers = np.array([b.start for b in tables.encoder.blocks if b.variable.kind == "continuous"], dtype=np.intp)
-    linked = np.flatnonzero(own >= 0)
-    if not len(numbers) or len(linked) < 2:
+    shrinkage = Shrinkage.of(tables, own)
+    if shrinkage is None:
         return None
-    source, rows = tables.x[linked][:, numbers], tables.y[own[linked]][:, numbers]
-    centred = source - source.mean(axis=0)
-    variation = np.einsum("ij,ij->j", centred, centred)
-    slopes = np.einsum("ij,ij->j", centred, rows) / np.where(variation > 0.0, variation, np.inf)
-    shrunk = (slopes >= _LEAST) & (slopes <= _MOST)
-    if not shrunk.any():
-        return None
-    slopes = np.where(shrunk, slopes, 1.0)
-    released = tables.y[:, numbers]
-    middle = released.mean(axis=0)
-    width = len(numbers)
-    covariance = np.cov(released, rowvar=False).reshape(width, width)
-    covariance += _RIDGE * max(float(np.diag(covariance).max()), _RIDGE) * np.eye(width)
-    units = symmetric_root(covariance, inverse=True)
-
-    def measured(side: Floats, by: Floats | float) -> Floats:
-        moved = side.copy()
-        moved[:, numbers] = (side[:, numbers] - middle) / by @ units
-        return moved
-
-    r = None if tables.r is None else measured(tables.r, 1.0)
-    return replace(tables, x=measured(tables.x, 1.0), y=measured(tables.y, slopes), r=r)
+    r = None if tables.r is None else shrinkage.beside(tables.r)
+    return replace(tables, x=shrinkage.beside(tables.x), y=shrinkage.undone(tables.y), r=r)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -107,6 +108,13 @@ class Assessed:
 
     assessment: Assessment
     curves: StoredArrays
+
+
+class MaskedSides(NamedTuple):
+    """The two sides of a plan's table, or of its sub-table, and what the same plan released of the original."""
+
+    sides: Sides
+    masked: Masked
 
 
 def assess(
@@ -242,11 +250,11 @@ def _source_levels(original: Microdata, released: Microdata, *, rows_linked: boo
     Where it is known which row is whose, so do variables that are missing together.
     """
     names = [v.name for v in released.schema if v.is_masked and v.name in original.schema]
-    together = _missing_together(original, released, names) if rows_linked else set()
+    together = missing_together(original, released, names) if rows_linked else set()
     return tuple(name for name in names if name in together or _holds_rare(original, released, name))
 
 
-def _missing_together(original: Microdata, released: Microdata, names: list[str]) -> set[str]:
+def missing_together(original: Microdata, released: Microdata, names: list[str]) -> set[str]:
     """Name the variables whose missing values, taken together, are those of one or two units and of their own rows.
 
     None where most units with such missing values have rows with others, so that single ones are as by chance.

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from anoncore.encoding import Encoder
+from anoncore.encoding import EncodedTables, Encoder
 from anoncore.microdata import ComparedUnits, Microdata, Variable
 from anoncore.partitions.close_records import CloseRecords, ComparedTables, close_records
 from anoncore.partitions.identical import identical_counts
+from anoncore.partitions.missing import missing_patterns
 from anoncore.partitions.neighbours import Sought, nearest_distances
 from anoncore.partitions.order import Column, kolmogorov_distance
 from anoncore.partitions.outermost import outermost
@@ -19,11 +20,10 @@ from anoncore.partitions.store import Executor, Threads
 from anoncore.risk import MEMBERSHIP_ATTACKS, TailTest
 from anoncore.risk.dominance import Dominance, dominance
 from anoncore.risk.scores import Certainty, ScoreAttack, score_attack
-from tasks.assessment.assess import FEWEST_HOLDERS, AssessmentSection
+from anoncore.risk.shrinkage import Shrinkage
+from tasks.assessment.assess import FEWEST_HOLDERS, AssessmentSection, MaskedSides, missing_together
 from tasks.common.partitions import StoredPartitions, in_partitions
 from tasks.common.run import Run
-from tasks.intake.split import Sides, Split
-from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import Assessment, FullRelease, RareLevels, Records, VariableShift
 from tasks.policy.section import PolicySection
 
@@ -36,15 +36,20 @@ CLOSE = 2_000
 
 
 def with_full_release(
-    run: Run, split: Split, masked: Masked, assessment: Assessment, section: AssessmentSection, policy: PolicySection
+    run: Run,
+    full: MaskedSides,
+    tested: MaskedSides,
+    assessment: Assessment,
+    section: AssessmentSection,
+    policy: PolicySection,
 ) -> Assessment:
-    """Return the assessment of the sub-table with what was measured of the full release.
+    """Return the assessment of the sub-table, ``tested``, with what was measured of the full release.
 
     Claims, levels and dominated numbers are those of the full release. Records that stand in it unchanged are counted
     among all records; the nearest released record of some people of either side is looked for among all of them.
     """
-    assert split.sub_table is not None
-    stored = {"original": split.original, "released": masked.released, "reference": split.reference}
+    sides, masked = full
+    stored = {"original": sides.original, "released": masked.released, "reference": sides.reference}
     executor = run.executor or Threads()
     original, released, reference = (
         None if side is None else in_partitions(side, name, executor, IN_MEMORY) for name, side in stored.items()
@@ -52,10 +57,11 @@ def with_full_release(
     assert original is not None
     assert released is not None
     names = [name for name in released.schema.masked if name in original.schema]
-    people = _People.of(run, split.sub_table, names)
+    people = _People.of(run, tested, names)
     others = None if reference is None else reference.table
-    tables = ComparedTables(original.table, released.table, others, people.encoder)
-    full = FullRelease(
+    tables = ComparedTables(original.table, released.table, others, people.encoder, people.shrinkage)
+    together = people.kept_together & _rarely_missing(names, original, released) if people.kept_together else set()
+    measured = FullRelease(
         records=Records(len(original), len(released), None if reference is None else len(reference)),
         identical=_identical(run, original, released, reference, names, policy.tail_p),
         nearest=_nearest(released, people),
@@ -71,9 +77,9 @@ def with_full_release(
         claims=masked.claims,
         source_values=masked.source_values,
         method_figures=masked.figures,
-        source_levels=tuple(name for name in names if _holds_rare(name, original, released)),
+        source_levels=tuple(name for name in names if name in together or _holds_rare(name, original, released)),
         rare_levels=tuple(_rare(released, section.k)),
-        full_release=full,
+        full_release=measured,
     )
 
 
@@ -127,19 +133,30 @@ def _nearest(released: StoredPartitions, people: _People) -> ScoreAttack | None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _People:
-    """Random members and non-members of the sub-table, and the encoder in which they are measured."""
+    """Random members and non-members of the sub-table, how they are measured, and what the sub-table tells of all.
+
+    ``kept_together`` are the variables that one or two people of it lack together, as their own rows do.
+    """
 
     encoder: Encoder
+    shrinkage: Shrinkage | None
+    kept_together: set[str]
     members: Microdata
     nonmembers: Microdata | None
 
     @classmethod
-    def of(cls, run: Run, sub: Sides, names: list[str]) -> _People:
+    def of(cls, run: Run, tested: MaskedSides, names: list[str]) -> _People:
         """Draw them."""
-        members, rng = sub.original.load().select(names), run.rng("full-release")
-        sides = [members] if sub.reference is None else [members, sub.reference.load().select(names)]
-        drawn = [side.take(rng.permutation(len(side))[:PEOPLE]) for side in sides]
-        return cls(Encoder.fit(members), drawn[0], drawn[1] if len(drawn) > 1 else None)
+        sides, masked = tested
+        members, rng = sides.original.load().select(names), run.rng("full-release")
+        tables = EncodedTables.of(members, masked.measured.load().select(names), None)
+        shrinkage, together = None, set[str]()
+        if masked.keeps_records:
+            shrinkage = Shrinkage.of(tables, tables.released.frame.index.get_indexer(members.frame.index))
+            together = missing_together(members, tables.released, names)
+        people = [members] if sides.reference is None else [members, sides.reference.load().select(names)]
+        drawn = [side.take(rng.permutation(len(side))[:PEOPLE]) for side in people]
+        return cls(tables.encoder, shrinkage, together, drawn[0], drawn[1] if len(drawn) > 1 else None)
 
 
 def _counts(name: str, data: StoredPartitions) -> dict[Any, int]:
@@ -170,6 +187,13 @@ def _holds_rare(name: str, original: StoredPartitions, released: StoredPartition
         return False
     there = {str(level) for level, count in _counts(name, released).items() if count}
     return any(0 < n < FEWEST_HOLDERS and str(level) in there for level, n in _counts(name, original).items())
+
+
+def _rarely_missing(names: list[str], original: StoredPartitions, released: StoredPartitions) -> set[str]:
+    """Return the variables that one or two people lack together, and that released records lack together as well."""
+    (patterns, held), (there, _) = (missing_patterns(side.executor, side.table, names) for side in (original, released))
+    rare = {tuple(one) for one in patterns[held < FEWEST_HOLDERS].tolist()} & {tuple(one) for one in there.tolist()}
+    return {name for name, missing in zip(names, np.any([*rare], axis=0), strict=True) if missing} if rare else set()
 
 
 def _rare(released: StoredPartitions, k: int) -> Iterator[RareLevels]:

@@ -7,19 +7,21 @@ import pandas as pd
 import pytest
 from scipy.stats import ks_2samp
 
-from anoncore.encoding import Encoder
+from anoncore.encoding import EncodedTables, Encoder
 from anoncore.kernels.neighbors import nearest
 from anoncore.kernels.streams import Stream
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.partitions.close_records import ComparedTables, close_records
 from anoncore.partitions.exchange import permuted
 from anoncore.partitions.identical import identical_counts
+from anoncore.partitions.missing import missing_patterns
 from anoncore.partitions.neighbours import Sought, isolated_records, nearest_distances
 from anoncore.partitions.order import Column, kolmogorov_distance
 from anoncore.partitions.outermost import outermost
 from anoncore.partitions.store import Chunk, MemoryStore, Serial
 from anoncore.partitions.table import PartitionedTable, partitioned
 from anoncore.risk.dominance import dominance
+from anoncore.risk.shrinkage import Shrinkage
 from anoncore.risk.tail import identical_records
 
 
@@ -137,6 +139,48 @@ def test_close_records_are_found_where_isolated_ones_or_a_part_of_all_are_copied
     assert verdicts["isolated"][1:] == ["fail", "pass"]
     assert verdicts["part"][0] == "fail"
     assert verdicts["extreme"][1:] == ["pass", "fail"]
+
+
+@pytest.mark.parametrize("rows", [70, 1000])
+def test_patterns_of_missing_values_are_those_of_all_records(rows: int) -> None:
+    rng, run = np.random.default_rng(2), Serial()
+    names = [f"v{at}" for at in range(11)]
+    frame = pd.DataFrame(rng.normal(size=(500, 11)), columns=names).mask(rng.random((500, 11)) < 0.1)
+    frame["v4"] = pd.Categorical.from_codes(rng.integers(-1, 2, 500), ["a", "b"])
+    kinds = [
+        Variable(n, "nominal" if n == "v4" else "continuous", levels=("a", "b") if n == "v4" else None) for n in names
+    ]
+    table = partitioned(run.store, "t", Microdata(frame, Schema(kinds)), rows)
+    for asked in (names, names[3:5]):
+        patterns, held = missing_patterns(run, table, asked)
+        expected, counts = np.unique(frame[asked].isna().to_numpy(), axis=0, return_counts=True)
+        np.testing.assert_array_equal(patterns, expected)
+        np.testing.assert_array_equal(held, counts)
+
+
+def test_people_far_out_are_found_once_the_shrinkage_of_noise_is_undone() -> None:
+    run, rng = Serial(), np.random.default_rng(4)
+    names = [*"xyz"]
+    original, others = rng.normal(size=(2, 1500, 3))
+    for side in (original, others):
+        way = rng.normal(size=(12, 3))
+        side[:12] += way / np.linalg.norm(way, axis=1)[:, None] * rng.uniform(20, 60, (12, 1))
+    # Noise that varies twice as much as the numbers, shrunk so that their variances stay.
+    middle, noise = original.mean(axis=0), rng.multivariate_normal(np.zeros(3), 2.0 * np.cov(original.T), 1500)
+    released = middle + (original - middle + noise) / np.sqrt(3.0)
+    data = [Microdata(pd.DataFrame(side, columns=names), SCHEMA) for side in (original, released, others)]
+    sides = [partitioned(run.store, f"t{at}", side, 400) for at, side in enumerate(data)]
+    encoder = Encoder.fit(data[0])
+    shrinkage = Shrinkage.of(EncodedTables.of(data[0], data[1], None), np.arange(1500))
+    people = encoder.encode(data[0].take(np.arange(500)))
+    plain, undone = (
+        close_records(run, ComparedTables(*sides, encoder, one), people, rng=np.random.default_rng(1)).isolated
+        for one in (None, shrinkage)
+    )
+    assert list(dict(plain.forms)) == ["within 0.1", "within 0.5"]
+    assert list(dict(undone.forms))[2:] == [f"{name}, shrinkage undone" for name in dict(plain.forms)]
+    assert plain.verdict == "pass"
+    assert (undone.verdict, undone.tau) == ("fail", 0.5)
 
 
 @pytest.mark.parametrize(("shift", "digits"), [(0.0, 3), (0.3, 1), (50.0, 8)])

@@ -305,6 +305,23 @@ def test_the_classifier_is_not_told_by_the_households_of_non_members():
     assert abs(np.mean(areas) - 0.5) < 0.06  # 0.68 where records of one household are parted
 
 
+def test_the_density_of_people_is_that_of_other_units():
+    """Records of one person lie closer together, the more there are: that says nothing of the population."""
+    areas = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        sides = []
+        for _ in range(2):
+            units, spread = np.repeat(np.arange(200), rng.integers(1, 9, 200)), 10 ** rng.uniform(-3, 0, 200)
+            rows = rng.normal(size=(200, 6))[units] + rng.normal(size=(len(units), 6)) * spread[units, None]
+            sides.append((rows, units))
+        (members, own), (others, theirs) = sides
+        certainty, noise = Certainty(units=ComparedUnits(own, theirs)), rng.normal(size=members.shape)
+        found = density(members, others, members + 0.7 * noise, certainty=certainty, rng=rng)
+        areas.append(next(one.attack.area.auc for one in found.attacks if one.name == "density ratio, 1 neighbour"))
+    assert np.mean(areas) > 0.56  # 0.52 where a person's other records count as others
+
+
 def test_the_draw_of_a_set_is_a_draw_of_units():
     n, units = 40, np.repeat(np.arange(20), 2)
     near, far = np.zeros(n), np.ones(n)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,12 +11,12 @@ import pandas as pd
 import pytest
 
 from anoncore.edits.kinds import BoundEdit, LinearEdit
-from anoncore.methods import SpectralSwap
+from anoncore.methods import RankSwapping, SpectralSwap
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.partitions.store import Serial
 from anoncore.partitions.table import partitioned
 from tasks.assessment import full_release
-from tasks.assessment.assess import AssessmentSection
+from tasks.assessment.assess import AssessmentSection, MaskedSides
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tasks.common.partitions import StoredPartitions
@@ -113,6 +114,12 @@ def taken(
     return Taken(run, ingested, checked, split(*given, most))
 
 
+def both_sides(given: Taken, masked: Masked, steps=STEPS) -> tuple[MaskedSides, MaskedSides]:
+    """Return the whole table with its release, and the sub-table with its own."""
+    sub, own = given.split.sub_table, given.run.branch(os.urandom(4).hex(), "sub-table")
+    return MaskedSides(given.split, masked), MaskedSides(sub, mask_records(own, sub.original, steps, EDITS.edit_set()))
+
+
 def whole(stored) -> pd.DataFrame:
     return pd.concat([part.frame for part in stored.parts()]).reset_index(drop=True)
 
@@ -159,7 +166,7 @@ def test_all_records_in_memory_are_measured_as_those_in_partitions(tmp_path, mon
     measured, sub_table = [], assessment()
     for given in (taken(tmp_path, None, reference, most=300), taken(tmp_path, 300, reference, monkeypatch)):
         masked = mask_records(given.run, given.split.original, STEPS, EDITS.edit_set())
-        asked = (given.run, given.split, masked, sub_table, AssessmentSection(), PolicySection())
+        asked = (given.run, *both_sides(given, masked), sub_table, AssessmentSection(), PolicySection())
         measured.append(full_release.with_full_release(*asked))
     assert measured[0].full_release == measured[1].full_release
     assert measured[0].risk.dominance == measured[1].risk.dominance
@@ -192,7 +199,7 @@ def test_copies_are_found_in_the_full_release_that_no_sub_table_holds(tmp_path, 
     masked = mask_partitions(given.run, original, STEPS, EDITS.edit_set())
 
     def results(released: Masked) -> dict[str, str]:
-        asked = (given.run, given.split, released, assessment(), AssessmentSection(), PolicySection())
+        asked = (given.run, *both_sides(given, released), assessment(), AssessmentSection(), PolicySection())
         return {one.name: one.verdict for one in GATE.evaluate(full_release.with_full_release(*asked), PolicySection())}
 
     assert results(masked)["identical records, full release"] == "pass"
@@ -200,12 +207,31 @@ def test_copies_are_found_in_the_full_release_that_no_sub_table_holds(tmp_path, 
     close = [f"{one} records, full release" for one in ("unusually close", "isolated", "extreme")]
     assert [results(masked)[name] for name in close] == ["pass"] * 3
     measured = full_release.with_full_release(
-        given.run, given.split, masked, assessment(), AssessmentSection(), PolicySection()
+        given.run, *both_sides(given, masked), assessment(), AssessmentSection(), PolicySection()
     )
     assert {"full/tail/p", "full/isolated/n_released", "full/extreme/n_matched"} <= GATE.metrics(measured).keys()
     leaking = replace(masked, released=_with_copies(masked.released, original, 0.2))
     failed = {name for name, verdict in results(leaking).items() if verdict == "fail"}
     assert {"identical records, full release", "membership, full release", close[0]} <= failed
+
+
+@pytest.mark.parametrize(("people", "found"), [(2, {"age", "region", "grade"}), (20, set())])
+def test_values_that_one_or_two_people_lack_together_are_found_in_the_full_release(
+    tmp_path, monkeypatch, people, found
+):
+    monkeypatch.setattr(splitting, "SUB_TABLE", 600)
+    frame = table().astype({"age": "Int64", "grade": "Int64"})
+    frame["region"] = frame["region"].replace("south", "north")
+    lacking = [["age"], ["region"], ["grade"], ["age", "region"], ["age", "grade"], ["region", "grade"]]
+    for names, rows in zip(lacking, np.random.default_rng(0).permutation(850).reshape(-1, 85), strict=False):
+        frame.loc[rows[: 85 if len(names) == 1 else people], names] = None
+    (tmp_path / "people").mkdir()
+    frame.to_parquet(tmp_path / "people" / "a.parquet", index=False)
+    given = taken(tmp_path, 200, "leave-one-out", patch=monkeypatch)
+    steps = (RankSwapping(),)
+    masked = mask_partitions(given.run, given.split.original, steps, EDITS.edit_set())
+    asked = (given.run, *both_sides(given, masked, steps), assessment(), AssessmentSection(), PolicySection())
+    assert set(full_release.with_full_release(*asked).source_levels) == found
 
 
 def test_a_large_reference_does_not_hide_copies_in_a_small_release(tmp_path):
@@ -239,8 +265,7 @@ def test_one_person_outside_the_sub_table_dominates_the_full_release_and_is_foun
     def result(released: StoredPartitions) -> tuple[str, tuple[str, ...], int]:
         asked = (
             given.run,
-            given.split,
-            replace(made, released=released),
+            *both_sides(given, replace(made, released=released)),
             assessment(),
             AssessmentSection(),
             PolicySection(),
