@@ -53,6 +53,9 @@ def at_ends(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.int64]:
     found = [np.empty(0, dtype=np.int64)]
     for values in columns:
         known = np.flatnonzero(np.isfinite(values))
+        if len(known) > 2 * OUTERMOST:
+            ends = np.partition(values[known], (OUTERMOST - 1, -OUTERMOST))[[OUTERMOST - 1, -OUTERMOST]]
+            known = known[(values[known] <= ends[0]) | (values[known] >= ends[1])]
         order = known[np.argsort(values[known], kind="stable")]
         found += [order[:OUTERMOST], order[-OUTERMOST:]]
     return np.unique(np.concatenate(found))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.partitions.store import Chunk, ColumnStore
@@ -57,11 +59,17 @@ class PartitionedTable:
         """Return the numbers of the partitions."""
         return range(len(self.rows))
 
-    def load(self, store: ColumnStore, partition: int, names: Sequence[str] | None = None) -> Microdata:
-        """Return the records of one partition as microdata: the variables ``names``, or all."""
+    def load(
+        self,
+        store: ColumnStore,
+        partition: int,
+        names: Sequence[str] | None = None,
+        rows: NDArray[np.integer[Any]] | slice = slice(None),
+    ) -> Microdata:
+        """Return the records of one partition as microdata: the variables ``names``, or all; all ``rows`` or some."""
         schema = self.schema if names is None else self.schema.select(names)
-        columns = {v.name: values_of(v, store.read(self.column(v.name), partition)) for v in schema}
-        units = None if self.units is None else store.read(self.units, partition)
+        columns = {v.name: values_of(v, store.read(self.column(v.name), partition)[rows]) for v in schema}
+        units = None if self.units is None else store.read(self.units, partition)[rows]
         return Microdata.trusted(pd.DataFrame(columns), schema, units)
 
     def remove(self, store: ColumnStore) -> None:

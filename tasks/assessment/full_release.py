@@ -103,7 +103,7 @@ def _dominance(original: StoredPartitions, released: StoredPartitions, reference
     numbers = {v.name for v in released.schema if v.kind == "continuous"}
     names = [v.name for v in original.schema if v.kind == "continuous" and v.name in numbers]
     sides = [
-        None if side is None else side.at(outermost(side.executor, side.table, names)).select(names)
+        None if side is None else side.at(outermost(side.executor, side.table, names), names)
         for side in (original, released, reference)
     ]
     assert sides[0] is not None

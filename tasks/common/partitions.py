@@ -66,14 +66,16 @@ class StoredPartitions:
             self.executor.store.write(self.table.column(column), partition, part)
         return replace(self, hidden=tuple(dict.fromkeys((*self.hidden, column))))
 
-    def at(self, rows: np.ndarray) -> Microdata:
-        """Return the records at some positions, in the order of the table, in memory."""
-        rows, start, frames = np.sort(rows), 0, []
-        for part in self.parts():
-            own = rows[np.searchsorted(rows, start) : np.searchsorted(rows, start + len(part))]
-            frames.append(part.frame.loc[own])
-            start += len(part)
-        return Microdata.trusted(pd.concat(frames), self.schema)
+    def at(self, rows: np.ndarray, names: Sequence[str] | None = None) -> Microdata:
+        """Return the records at some positions, in the order of the table, in memory: some variables, or all."""
+        rows, start, parts = np.sort(rows), 0, []
+        for partition, size in enumerate(self.table.rows):
+            own = rows[np.searchsorted(rows, start) : np.searchsorted(rows, start + size)]
+            part = self.table.load(self.executor.store, partition, names, own - start)
+            part.frame.index = pd.Index(own)
+            parts.append(part)
+            start += size
+        return Microdata.trusted(pd.concat([part.frame for part in parts]), parts[0].schema)
 
     def where(self, name: str, side: int) -> StoredPartitions:
         """Return the records of one side, by the hidden column of sides, as a table of another name."""
