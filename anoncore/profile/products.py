@@ -21,6 +21,7 @@ UNEXPLAINED = 0.01  # of the variance of logarithms, on the screened records
 NEAR_WHOLE = 0.1  # how far a fitted power may be from a whole one
 NEARLY_ALL = 0.98  # of the records, in which the product holds up to rounding
 NOISE = 1e-6  # relative, of numbers that are not rounded
+FREQUENT = 0.05  # of the records: what utility measures a number by itself from
 # Of standard deviations: the deviation of nearly all records, and the median one of the second factor's logarithm.
 FEW = 0.02
 
@@ -40,8 +41,8 @@ def products(table: Table, computed: Collection[str], sums: Collection[frozenset
     -------
     list of Finding, a `ProductEdit` for each column at most, with the number that stands where a factor divides and is
     0, if it is always the same. Those are not active that are present where a factor is missing, or missing where none
-    is, in more than 1 % of the records. Tables of more than `MOST_COLUMNS` columns of numbers from 0 on, most of them
-    positive, give none.
+    is, in more than 1 % of the records, or that give another number where a frequent one stands: zeros would vanish.
+    Tables of more than `MOST_COLUMNS` columns of numbers from 0 on, most of them positive, give none.
     """
     names = [n for n in table.numbers(computed, 5 * MIN_RECORDS) if _mostly_positive(table.numeric[n])]
     if not 3 <= len(names) <= MOST_COLUMNS:
@@ -105,7 +106,8 @@ def _product(table: Table, result: str, of: dict[str, int], second: int, logs: n
     if positive.sum() < 5 * MIN_RECORDS:
         return None
     factor = float(np.median(value[positive] / plain[positive]))
-    rounding = NOISE + (observed_precision(columns[result]) or 0.0) / value.max()
+    unit = observed_precision(columns[result]) or 0.0
+    rounding = NOISE + unit / value.max()
     factor = roundest(factor * (1 - rounding), factor * (1 + rounding))
     away = np.abs(value - factor * plain)
     tolerance = outward(float(np.quantile(away, NEARLY_ALL)), upward=True)
@@ -119,7 +121,18 @@ def _product(table: Table, result: str, of: dict[str, int], second: int, logs: n
     edit = ProductEdit(name=name, dependent=result, of=of, factor=factor, tolerance=tolerance, otherwise=otherwise)
     why = f"in all but {broken} of {len(value)} records" if broken else ""
     why = why if alike <= UNLIKE else "present where a factor is missing or divides and is 0, or the reverse"
-    return Finding(edit, why, active=bool(alike <= UNLIKE), broken=broken)
+    lost = _lost(value, away, unit)
+    why = why if lost is None else f"the product is another number where {lost:.12g} stands"
+    return Finding(edit, why, active=bool(alike <= UNLIKE) and lost is None, broken=broken)
+
+
+def _lost(value: np.ndarray, away: np.ndarray, unit: float) -> float | None:
+    """Return a frequent number that most products of its records miss by more than a unit; None without one."""
+    numbers, at, held = np.unique(value, return_inverse=True, return_counts=True)
+    for number in np.flatnonzero(held >= max(FREQUENT * len(value), MIN_RECORDS)):
+        if np.median(away[at == number]) > unit + NOISE * abs(numbers[number]):
+            return float(numbers[number])
+    return None
 
 
 def _otherwise(

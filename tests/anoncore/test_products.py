@@ -106,6 +106,19 @@ def test_a_column_of_zeros_beside_positive_factors_is_no_product():
     assert "some" not in {f.edit.dependent for f in rules if f.edit.edit == "product"}
 
 
+def test_a_product_that_gives_another_number_than_a_frequent_zero_is_not_computed():
+    """Monthly expenditure in a share of the income, to which a constant was added: zeros would vanish."""
+    draw = np.random.default_rng(2)
+    n = 900
+    income = draw.gamma(4.0, 0.9, n).round(2) + 1
+    spent = np.where(draw.random(n) < 0.25, 0.0, draw.gamma(1.5, 150.0, n).round(2) + 20)
+    frame = pd.DataFrame({"income": income, "share": 0.0012 * (spent + 0.3) / income, "spent": spent})
+    (found,) = [f for f in find_rules(Microdata.from_frame(frame)) if isinstance(f.edit, ProductEdit)]
+    assert (found.active, found.reason) == (False, "the product is another number where 0 stands")
+    frame["share"] = 0.0012 * spent / income
+    assert [f.active for f in find_rules(Microdata.from_frame(frame)) if isinstance(f.edit, ProductEdit)] == [True]
+
+
 def test_an_average_is_no_product():
     draw = np.random.default_rng(0)
     first = draw.normal(120, 15, 500).round()
