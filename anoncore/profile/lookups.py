@@ -33,10 +33,11 @@ def lookups(table: Table, computed: Collection[str], determined: Collection[str]
     Of variables that determine each other the one that holds few numbers, or else the first one with levels, determines
     the others. Variables in ``computed`` take no part, but that numbers may be functions of them, and those in
     ``determined`` follow from no other one; others may follow from them, also those that determine them as well
-    (products and their factors). Where a determinant is missing, so is its dependent.
+    (products and their factors), and from survey weights, which are those of strata, but weights from nothing. Where a
+    determinant is missing, so is its dependent.
     A number that is a function of another one follows from it, however many there are.
     """
-    names = [n for n in table.values if n not in table.weights and len(np.unique(table.values[n])) > 1]
+    names = [n for n in table.values if len(np.unique(table.values[n])) > 1]
     if len(names) < 2:
         return []
     codes = np.column_stack([np.unique(table.values[n], return_inverse=True)[1] for n in names])
@@ -48,7 +49,7 @@ def lookups(table: Table, computed: Collection[str], determined: Collection[str]
     preferred = np.where(np.isin(names, list(determined)), -1, preferred)
     order = np.lexsort((np.arange(len(names)), preferred, -sizes))
     summed = np.isin(names, list(computed))
-    free = (sizes > 1) & ~np.isin(names, list(determined)) & ~summed
+    free = (sizes > 1) & ~np.isin(names, [*determined, *table.weights]) & ~summed
     functions = _functions(table, names, numeric & free)
     free[list(functions)] = False
     chosen = dict(functions)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import EditSet
-from anoncore.microdata import Microdata, Schema
+from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.profile import MIN_COUNT, exclusions, find_rules, find_sums, outward, profile
 from anoncore.profile.support import at_a_wall, never_meeting
 
@@ -487,6 +487,22 @@ def test_a_dependency_with_an_exception_or_a_missing_determinant_is_none():
     frame.loc[frame.index[frame.age > 80][0], "older"] = 0
     frame.loc[:20, "age"] = np.nan
     assert lookups(frame) == set()
+
+
+def test_a_stratum_follows_from_its_survey_weights():
+    draw = np.random.default_rng(5)
+    stratum = draw.integers(0, 4, 600)
+    weight = np.array([[10.5, 20.25], [31.0, 40.5], [55.5, 62.0], [71.25, 88.0]])[stratum, draw.integers(0, 2, 600)]
+    frame = pd.DataFrame({"weight": weight, "stratum": np.array([*"abcd"])[stratum]})
+    schema = Schema(
+        [
+            Variable("weight", "continuous", role="weight"),
+            Variable("stratum", "nominal"),
+        ]
+    )
+    found = find_rules(Microdata(frame, schema))
+    pairs = {(f.edit.dependent, f.edit.of[0]) for f in found if isinstance(f.edit, LookupEdit)}
+    assert pairs == {("stratum", "weight")}
 
 
 def test_months_of_age_are_twelve_to_a_year():
