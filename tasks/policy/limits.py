@@ -88,8 +88,8 @@ class UtilityLimits(Section):
     two_samples : So many times what the worst variable, or pair, differs by between two samples is accepted in any
         case, so many times the standard error of a total, more for the worst of several, and so many times the
         propensity score of the reference sample.
-    spike : Largest change of the share of a value that at least 5 % of a variable's values are, beside five standard
-        errors.
+    spike : Largest change of the share of a value that at least 5 % of a variable's values are, or three standard
+        errors between two samples where that is more.
     propensity : Largest ratio of the propensity score's error to its null, by regression and by classification tree.
     overlap : Least mean overlap of the confidence intervals of a regression (declared, or chosen), or what two samples
         nearly always reach where that is less.

@@ -29,7 +29,7 @@ Utility: TypeAlias = UtilityReport | PublishedUtility
 SIDES = ("released", "reference")
 MOST_DIGITS = 4  # of a figure just beyond its limit
 LEAST = 1e-9  # limit that figures are divided by
-ERRORS = 5  # standard errors that the share of a spike may differ by beside its limit
+ERRORS = 3  # standard errors between two samples, that the share of a spike may differ by in any case
 # Of the overlap of a coefficient's intervals between two samples: mean and standard deviation, measured on halves of
 # Adult, the household survey, NHANES and EIA.
 OVERLAP, OVERLAP_DEVIATION = 0.70, 0.27
@@ -113,8 +113,8 @@ def _spike(utility: Utility, limits: UtilityLimits) -> GateResult | None:
     ]
     if not spikes:
         return None
-    moved, error, name = max(spikes, key=lambda one: one[0] - ERRORS * one[1])
-    limit = limits.spike + ERRORS * error
+    moved, error, name = max(spikes, key=lambda one: one[0] / max(limits.spike, ERRORS * one[1], LEAST))
+    limit = max(limits.spike, ERRORS * error)
     digits = _digits(100 * moved, 100 * limit, 1)
     texts = (
         f"{name}: the share of a frequent value moved by {_share(moved, digits)}",

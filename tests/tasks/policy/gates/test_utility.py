@@ -35,7 +35,7 @@ VARIABLES = "utility__variables__variables"
         # Twice what two samples differ by is accepted where that is more than the limit.
         ("worst variable", f"{VARIABLES}__0__released_shift__distance", 0.12, 0.121, {}),
         ("worst variable", f"{VARIABLES}__0__released_shift__distance", 0.2, 0.21, {"marginal": 0.2}),
-        ("spikes", f"{VARIABLES}__0__released_shift__spike", 0.07, 0.071, {}),
+        ("spikes", f"{VARIABLES}__0__released_shift__spike", 0.03, 0.031, {}),
         ("worst pair", "utility__pairs__worst__0__change", 0.1, 0.101, {}),
         ("worst pair", "utility__pairs__worst__0__change", 0.3, 0.31, {"pair": 0.3}),
     ],
