@@ -14,7 +14,7 @@ from anoncore.profile.tables import Table
 
 FIRST = 40  # records, on which functions are tried first
 SCREENED = 128  # records in groups, on which all pairs are tried first
-FEWEST = 5.0  # records of a value, on average, unless levels occupy ranges of a number
+FEWEST = 5.0  # records of a value, on average beside the most frequent one, unless levels occupy ranges of a number
 MAX_NUMBERS = 200  # between which the nearest value would say little, unless levels occupy ranges
 LEFT_EMPTY = 0.02  # of the records: cells that a lookup may fill
 
@@ -123,6 +123,8 @@ def _depends(codes: np.ndarray, target: np.ndarray, numeric: bool, limit: float)
     if numeric:
         maps = min(maps, choices(groups - 1, runs - 1) + runs * np.log(levels))
     in_ranges = numeric and levels <= MAX_CODES and runs == levels
-    if not in_ranges and (len(value) < FEWEST * groups or (numeric and groups > MAX_NUMBERS)):
+    # Beside zeros of nearly everybody, a number of one record each determines all others.
+    beside = len(value) - int(np.diff(np.flatnonzero(np.r_[starts, True])).max())
+    if not in_ranges and (beside < FEWEST * (groups - 1) or (numeric and groups > MAX_NUMBERS)):
         return False
     return arrangements(counts) - maps >= limit

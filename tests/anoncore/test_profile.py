@@ -489,6 +489,14 @@ def test_a_dependency_with_an_exception_or_a_missing_determinant_is_none():
     assert lookups(frame) == set()
 
 
+def test_sentences_of_the_few_who_have_one_determine_nothing():
+    draw = np.random.default_rng(3)
+    total, mean = np.zeros((2, 1500))
+    total[:70] = draw.permutation(np.arange(1, 71)) / 2
+    mean[:70] = (total[:70] * draw.choice([0.4, 0.5, 0.8, 1.0], 70)).round(1)
+    assert lookups(pd.DataFrame({"total": total, "mean": mean})) == set()
+
+
 def test_a_stratum_follows_from_its_survey_weights():
     draw = np.random.default_rng(5)
     stratum = draw.integers(0, 4, 600)
