@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 
 from anoncore.kernels.neighbors import nearest, nearest_of_others
 from anoncore.microdata.units import ComparedUnits, Units, unit_codes
@@ -25,6 +26,7 @@ _NEIGHBOURS = (1, 5)
 # Classes of a number, by rank; a share of the variance that is added lest directions without people count; and a spread
 # of a column that is none, in standard deviations.
 _CLASSES, _RIDGE, _STILL = 8, 0.3, 1e-9
+_LEAST_VARIANCE = 0.02  # is added to that of principal components
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ def density(
     half of the released rows from half of the non-members; members of one half and the non-members of the other are
     scored with them, in turn, so that no one is scored by what learned from them. The tracing attack adds up, over
     levels, numbers and eighths of numbers, by how much more frequent what a person holds is in the release than among
-    non-members, decorrelated; each non-member is compared without the own unit.
+    non-members, decorrelated; and once more with the products of two columns, since a release that keeps the members'
+    covariances tells of each of them by all products together. Each non-member is compared without the own unit.
 
     Parameters
     ----------
@@ -84,7 +87,8 @@ def density(
     Sources: van Breugel et al. 2023, "Membership inference attacks against synthetic data through overfitting
     detection" (DOMIAS), with nearest neighbours as densities; Hayes et al. 2019, "LOGAN", *PoPETs* 2019(1), 133–152,
     with trees in place of the discriminator; Homer et al. 2008, *PLoS Genetics* 4(8), e1000167, and Dwork et al. 2015,
-    "Robust traceability from trace amounts", *FOCS*, with the pooled covariance.
+    "Robust traceability from trace amounts", *FOCS*, with the pooled covariance; products as in the likelihood ratio of
+    two normal distributions, Neyman and Pearson 1933.
 
     Examples
     --------
@@ -111,6 +115,7 @@ def density(
         scores |= {f"{name}, after undoing the shrinkage": values for name, values in after.items()}
     if len(np.unique(unit_codes(units.nonmembers, len(sides[1])))) > 1:
         scores["tracing"] = _traced(sides[0], sides[1], points, units.nonmembers)
+        scores["tracing by products"] = _traced_by_products(sides[0], sides[1], points, units.nonmembers)
     learned = _classified(sides[0], sides[1], points, units, rng)
     if learned is not None:
         scores["classifier"] = learned
@@ -161,6 +166,62 @@ def _traced(members: Floats, nonmembers: Floats, points: Floats, units: Units | 
     weighed = np.linalg.solve(covariance, (traits - traits.mean(axis=0)).T).T
     of_nonmembers = np.einsum("ij,ij->i", weighed[len(members) :], excess_over_others[codes])
     return np.concatenate([weighed[: len(members)] @ excess, of_nonmembers])
+
+
+def _traced_by_products(members: Floats, nonmembers: Floats, points: Floats, units: Units | None) -> Floats:
+    """Return the scores of all people by the means and products of columns, beside those of the non-members.
+
+    The logarithm of the ratio of two normal densities, of the release and of the others, to the first order in their
+    difference. Columns are normal scores in uncorrelated units, by all people.
+    """
+    people = np.concatenate([members, nonmembers])
+    z, released = _uncorrelated(*_normal_scores(people, points))
+    n, codes = len(members), unit_codes(units, len(nonmembers))
+    own, held = z[n:], np.bincount(codes)
+    mean, second = released.mean(axis=0), released.T @ released / len(released)
+    sums, squares, within = np.zeros((len(held), z.shape[1])), np.bincount(codes, _squares(own)), np.empty(len(own))
+    np.add.at(sums, codes, own)
+    for rows in np.split(np.argsort(codes, kind="stable"), np.cumsum(held)[:-1]):
+        within[rows] = ((own[rows] @ own[rows].T) ** 2).sum(axis=1)
+    total, products = own.sum(axis=0), own.T @ own
+    # Non-members beside those of other units.
+    others = (len(own) - held)[codes]
+    linear = own @ mean - (own @ total - np.einsum("ij,ij->i", own, sums[codes])) / others
+    square = _forms(own, second) - (_forms(own, products) - within) / others
+    trace = np.trace(second) - (np.trace(products) - squares[codes]) / others
+    excess = second - products / len(own)
+    of_members = z[:n] @ (mean - total / len(own)) + (_forms(z[:n], excess) - np.trace(excess)) / 2.0
+    return np.concatenate([of_members, linear + (square - trace) / 2.0])
+
+
+def _normal_scores(people: Floats, points: Floats) -> tuple[Floats, Floats]:
+    """Return both tables with numbers in place of their ranks among people, column by column."""
+    sides = np.empty_like(people), np.empty_like(points)
+    for at, column in enumerate(people.T):
+        ordered = np.sort(column)
+        for table, scores in zip((people, points), sides, strict=True):
+            rank = np.searchsorted(ordered, table[:, at], "left") + np.searchsorted(ordered, table[:, at], "right")
+            scores[:, at] = ndtri((rank + 1.0) / (2.0 * len(ordered) + 2.0))
+    return sides
+
+
+def _uncorrelated(people: Floats, points: Floats) -> tuple[Floats, Floats]:
+    """Return both tables in principal components of people, of about unit variance."""
+    middle, spread = people.mean(axis=0), people.std(axis=0)
+    varies = spread > _STILL
+    people, points = ((table - middle)[:, varies] / spread[varies] for table in (people, points))
+    variances, axes = np.linalg.eigh(people.T @ people / len(people))
+    axes = axes / np.sqrt(np.maximum(variances, 0.0) + _LEAST_VARIANCE)
+    return people @ axes, points @ axes
+
+
+def _squares(rows: Floats) -> Floats:
+    return np.einsum("ij,ij->i", rows, rows)
+
+
+def _forms(rows: Floats, matrix: Floats) -> Floats:
+    """Return xᵀMx of each row x."""
+    return np.einsum("ij,ij->i", rows @ matrix, rows)
 
 
 def _with_classes(table: Floats, cuts: list[Floats]) -> Floats:

@@ -6,10 +6,12 @@ import pytest
 
 from anoncore import Microdata, Schema, Variable
 from anoncore.kernels.agreement import sole_units
+from anoncore.microdata import ComparedUnits
 from anoncore.risk._proportions import proportion
 from anoncore.risk._residual import residual_risk
 from anoncore.risk.density import density
 from anoncore.risk.linkability import linkability
+from anoncore.risk.scores import Certainty
 from anoncore.risk.singling_out import _Singled, singling_out
 
 LEVELS = tuple("abcdefgh")
@@ -132,6 +134,29 @@ def test_tracing_finds_released_means_of_the_members_and_nothing_in_others():
             found = {one.name: one.attack for one in density(a, b, released, rng=rng()).attacks}
             areas[name].append(found["tracing"].area.auc)
     assert np.mean(areas["shares"]) > 0.6
+    assert abs(np.mean(areas["others"]) - 0.5) < 0.03
+
+
+@pytest.mark.parametrize("units", [1, 3])
+def test_tracing_by_products_finds_released_covariances_of_the_members_and_nothing_in_others(units):
+    """A release with the members' covariances and none of their records; and one of other people."""
+    areas = {"members": [], "others": []}
+    for seed in range(6):
+        draw = np.random.default_rng(seed)
+        weights = np.random.default_rng(1).normal(size=(5, 30))
+
+        def drawn(n, draw=draw, weights=weights):
+            return draw.normal(size=(n, 5)) @ weights + draw.normal(size=(n, 30))
+
+        sides = [np.repeat(drawn(600 // units), units, axis=0) for _ in range(3)]
+        members, others, strangers = (side + 0.2 * draw.normal(size=side.shape) for side in sides)
+        codes = np.repeat(np.arange(600 // units), units)
+        for kind, table in (("members", members), ("others", strangers)):
+            released = draw.multivariate_normal(table.mean(axis=0), np.cov(table, rowvar=False), 600)
+            certainty = Certainty(units=ComparedUnits(codes, codes) if units > 1 else ComparedUnits())
+            found = density(members, others, released, certainty=certainty, rng=draw)
+            areas[kind].append(next(a.attack.area.auc for a in found.attacks if a.name == "tracing by products"))
+    assert np.mean(areas["members"]) > 0.6
     assert abs(np.mean(areas["others"]) - 0.5) < 0.03
 
 
