@@ -14,6 +14,13 @@ from anoncore.kernels.streams import Stream
 from anoncore.partitions.store import ColumnStore, Executor, work_name
 
 Integers = NDArray[np.intp]
+# Partitions whose values one task receives: one of each would make as many files as the square of the partitions.
+_TOGETHER, _TASKS = 16, 8
+
+
+def receivers(partitions: int) -> int:
+    """Return how many tasks receive the values of so many partitions: few, but enough for several processes."""
+    return max(-(-partitions // _TOGETHER), min(partitions, _TASKS))
 
 
 @dataclass(frozen=True)
@@ -34,24 +41,27 @@ class _Buckets:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Place:
-    """What a partition of the result is made of.
+    """What some partitions of the result are made of.
 
     Parameters
     ----------
-    first : number of its first bucket
-    counts : (sources, b) int, the records of its buckets in each partition that they come from
-    start, stop : its records among those of its buckets
+    first : number of their first bucket
+    counts : (sources, b) int, the records of their buckets in each partition that they come from
+    start : their first record among those of their buckets
+    partition : number of the first of them
+    rows : records of each
     """
 
     first: int
     counts: Integers
     start: int
-    stop: int
+    partition: int
+    rows: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Sent:
-    """How records find their bucket, a column and the name of its pieces, and the buckets of each partition."""
+    """How records find their bucket, a column and the name of its pieces, and the buckets of each of the latter."""
 
     drawn: _Buckets
     column: tuple[str, str]
@@ -74,7 +84,7 @@ def permuted(
     Notes
     -----
     Claim: the order is that of `anoncore.kernels.permutation.permutation` under the same stream, hence uniform,
-    whatever the partitions. Each value is written twice and read twice; a task holds one column of one partition.
+    whatever the partitions. Each value is written twice and read twice; a task holds one column of a few partitions.
     """
     drawn = _Buckets(stream, bucket_bits(sum(rows)))
     _exchange(run, columns, rows, drawn, np.array(out or rows))
@@ -156,15 +166,19 @@ def _exchange(
 
 
 def _places(counts: Integers, out: Integers) -> list[_Place]:
-    """Return what each partition of the result is made of, given (sources, buckets) counts."""
+    """Return what the partitions of the result are made of, some in a run, given (sources, buckets) counts."""
     edges = np.concatenate([[0], np.cumsum(counts.sum(axis=0))])
     bounds = np.concatenate([[0], np.cumsum(out)])
+    ends = len(out) * np.arange(receivers(len(out)) + 1) // max(receivers(len(out)), 1)
     places = []
-    for start, stop in pairwise(bounds.tolist()):
+    for one, end in pairwise(ends.tolist()):
+        start, stop = int(bounds[one]), int(bounds[end])
         first = int(np.searchsorted(edges, start, side="right")) - 1
         last = int(np.searchsorted(edges, stop, side="left"))
         first = min(first, last)
-        places.append(_Place(first, counts[:, first:last], start - int(edges[first]), stop - int(edges[first])))
+        places.append(
+            _Place(first, counts[:, first:last], start - int(edges[first]), one, tuple(out[one:end].tolist()))
+        )
     return places
 
 
@@ -173,7 +187,7 @@ def _piece(work: str, source: int) -> str:
 
 
 def _send(store: ColumnStore, partition: int, start: int, records: int, sent: _Sent) -> None:
-    """Write, for each partition of the result, the records of this one that are in its buckets, sorted by them."""
+    """Write, for each run of partitions of the result, the records of this one in their buckets, sorted by these."""
     own = sent.drawn.of(store, partition, start, records)
     order = np.argsort(own, kind="stable")
     source, work = sent.column
@@ -183,12 +197,14 @@ def _send(store: ColumnStore, partition: int, start: int, records: int, sent: _S
         store.write(_piece(work, partition), place, values[edges[first] : edges[last]])
 
 
-def _receive(store: ColumnStore, partition: int, place: _Place, drawn: _Buckets, work: str, target: str) -> None:
-    """Put the records of each bucket in order, and keep those that are this partition's."""
+def _receive(store: ColumnStore, number: int, place: _Place, drawn: _Buckets, work: str, target: str) -> None:
+    """Put the records of each bucket in order, and write those of each partition."""
     sources, count = place.counts.shape
-    values = np.concatenate([store.read(_piece(work, source), partition) for source in range(sources)])
+    values = np.concatenate([store.read(_piece(work, source), number) for source in range(sources)])
     labels = np.repeat(np.tile(np.arange(count, dtype=np.uint16), sources), place.counts.ravel())
     order = np.argsort(labels, kind="stable")
     if drawn.permute:
         permuted_in_buckets(order, place.counts.sum(axis=0), place.first, drawn.stream)
-    store.write(target, partition, values[order[place.start : place.stop]])
+    starts = place.start + np.concatenate([[0], np.cumsum(place.rows)])
+    for partition, (start, stop) in enumerate(pairwise(starts.tolist()), place.partition):
+        store.write(target, partition, values[order[start:stop]])

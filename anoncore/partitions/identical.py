@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from anoncore.kernels.streams import Stream
 from anoncore.microdata import Variable
+from anoncore.partitions.exchange import receivers
 from anoncore.partitions.store import Chunk, ColumnStore, Executor, work_name
 from anoncore.partitions.table import PartitionedTable
 from anoncore.risk.tail import IdenticalCounts
@@ -56,7 +57,7 @@ def identical_counts(
     and its architecture, New Generation Computing 1.
     """
     tables = [table for table in (original, released, reference) if table is not None]
-    bits = max(len(original.rows) - 1, 0).bit_length()
+    bits = max(receivers(len(original.rows)) - 1, 0).bit_length()
     digests = _Digests(tuple(names), Stream.of(rng), bits, work_name("digests"))
     for number, table in enumerate(tables):
         parts = len(table.rows)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from anoncore.partitions.exchange import receivers
 from anoncore.partitions.store import ColumnStore, Executor, work_name
 
 # Values of each partition from which the ends of ranges are chosen.
@@ -45,7 +46,7 @@ def kolmogorov_distance(run: Executor, one: Column, other: Column) -> float:
     work, count = work_name("order"), len(names)
     run.map(_sample, partitions, names, [work] * count)
     sample = np.sort(np.concatenate([run.store.read(f"{work} sample {name}", p) for name, p in sides]))
-    ranges = max(one.partitions, other.partitions)
+    ranges = receivers(max(one.partitions, other.partitions))
     ends = np.unique(sample[len(sample) * np.arange(1, ranges) // ranges]) if len(sample) else sample
     run.store.write(work, 0, ends)
     counts = np.array(run.map(_send, partitions, names, [work] * count))

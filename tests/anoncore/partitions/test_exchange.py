@@ -10,7 +10,7 @@ from anoncore.kernels import permutation as kernel
 from anoncore.kernels.permutation import permutation
 from anoncore.kernels.streams import Stream
 from anoncore.partitions import exchange
-from anoncore.partitions.exchange import in_random_blocks, permuted
+from anoncore.partitions.exchange import in_random_blocks, permuted, receivers
 from anoncore.partitions.store import Serial
 
 SIZES = {1: (200_000,), 3: (70_001, 1, 129_998), 8: (25_000,) * 8}
@@ -39,6 +39,16 @@ def test_the_order_is_that_of_the_kernel_for_any_partitions(parts: int) -> None:
     np.testing.assert_array_equal(read(run, "y", 2), expected)
     np.testing.assert_array_equal(read(run, "small-y", 2), expected % 100)
     assert not [name for name, _ in run.store.chunks if "~" in name]
+
+
+def test_many_partitions_are_received_in_runs_of_a_few() -> None:
+    stream, rows = Stream.of(np.random.default_rng(7)), (9,) * 300
+    out = np.bincount(np.random.default_rng(0).integers(0, 290, 2700), minlength=290)
+    run = kept(np.arange(2700), "x", rows)
+    permuted(run, [("x", "y")], rows, stream, out=out.tolist())
+    np.testing.assert_array_equal(read(run, "y", 290), permutation(2700, stream))
+    assert [len(run.store.read("y", part)) for part in range(290)] == out.tolist()
+    assert [receivers(n) for n in (1, 3, 8, 100, 200, 400)] == [1, 3, 8, 8, 13, 25]
 
 
 def test_every_order_is_equally_likely() -> None:
