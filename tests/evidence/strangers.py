@@ -109,6 +109,7 @@ def attacks(
         scores[f"ratio {k}"] = np.log(_distance(asked, population, k)) - np.log(_distance(asked, rows, k))
     scores["parts"] = _parts(tables, rng)
     scores["classifier"] = _classified(rows, population, asked)
+    scores["products"] = _products(rows, population, asked)
     return {name: _area(values, len(one)) for name, values in scores.items()}
 
 
@@ -132,6 +133,18 @@ def _encoded(tables: list[pd.DataFrame]) -> list[Floats]:
 def _distance(asked: Floats, rows: Floats, k: int) -> Floats:
     found = NearestNeighbors(n_neighbors=min(k, len(rows))).fit(rows).kneighbors(asked)[0]
     return np.asarray(found[:, -1] + 1e-6, dtype=np.float64)
+
+
+def _products(rows: Floats, population: Floats, asked: Floats) -> Floats:
+    """Return the logarithm of the ratio of two normal densities, to the first order in their difference."""
+    middle, spread = population.mean(axis=0), population.std(axis=0)
+    varies = spread > 0
+    sides = [np.clip((side - middle)[:, varies] / spread[varies], -6, 6) for side in (rows, population, asked)]
+    variances, axes = np.linalg.eigh(np.cov(sides[1].T))
+    released, known, people = (side @ (axes / np.sqrt(np.maximum(variances, 0) + 0.05)) for side in sides)
+    square = released.T @ released / len(released) - known.T @ known / len(known)
+    linear = people @ (released.mean(axis=0) - known.mean(axis=0))
+    return np.asarray(linear + np.einsum("ij,ij->i", people @ square, people) / 2, dtype=np.float64)
 
 
 def _parts(tables: list[pd.DataFrame], rng: np.random.Generator) -> Floats:
