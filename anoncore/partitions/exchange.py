@@ -61,7 +61,7 @@ class _Place:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Sent:
-    """How records find their bucket, a column and the name of its pieces, and the buckets of each of the latter."""
+    """How records find their bucket, a column and the name of its pieces, and the buckets of each piece."""
 
     drawn: _Buckets
     column: tuple[str, str]
