@@ -27,7 +27,7 @@ from anoncore.kernels.ranks import normal_scores
 from anoncore.kernels.ridge import ridge
 from anoncore.kernels.shared_slopes import centred, may_have_slopes, slope_within, tilted_shares
 from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values, without_extremes
-from anoncore.microdata import Microdata, Schema, Variable, outer_limits, round_to
+from anoncore.microdata import SPIKE, Microdata, Schema, Variable, outer_limits, round_to
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -37,8 +37,6 @@ _Computing = LinearEdit | ProductEdit | LearnedLookup
 # For each variable so far: its parts in the table, and with which states and tenths of the next they never occur.
 _Never = list[tuple[Integers, Flags, Flags]]
 
-# A number that this share of the records with a number hold, at least, and as many units as a leaf, is a level.
-SPIKE = 0.05
 # Levels up to which each has a column of its own beside its place on axes.
 _OWN_COLUMNS = 8
 # Draws from the leaf, and from all donors, for a record that breaks an edit, before the repair step has to see to it.

@@ -5,11 +5,12 @@ from anoncore.microdata.schema import Schema
 from anoncore.microdata.table import Microdata
 from anoncore.microdata.temporal import Temporal
 from anoncore.microdata.units import EACH_RECORD, ComparedUnits, Units, joined_units, unit_means
-from anoncore.microdata.variable import Kind, Role, Variable
+from anoncore.microdata.variable import SPIKE, Kind, Role, Variable
 
 __all__ = [
     "EACH_RECORD",
     "MAX_DECIMALS",
+    "SPIKE",
     "ComparedUnits",
     "Kind",
     "Microdata",

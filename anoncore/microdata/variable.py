@@ -24,6 +24,8 @@ Role = Literal[
     "household",
     "other",
 ]
+# A number that this share of the records with a number hold, at least, is a spike: drawn, kept and measured by itself.
+SPIKE = 0.05
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from anoncore.profile.lookups import FEWEST
 from anoncore.profile.marks import Marks
 from anoncore.profile.shifted_sums import HOLDS
 from anoncore.profile.support import arrangements, needed
-from anoncore.profile.tables import SPIKE, Table
+from anoncore.profile.tables import OFTEN, Table
 
 INDICATOR = (0, 1)
 MOST_CANDIDATES = 12  # variables that fix a level of another one, of which all pairs are tried
@@ -44,7 +44,7 @@ def indicated(table: Table, computed: Collection[str]) -> list[Finding]:
     for name in numbers:
         column = table.numeric[name]
         share = float((column == 0).mean())
-        if name in computed or not SPIKE <= share < 1:
+        if name in computed or not OFTEN <= share < 1:
             continue
         some = np.flatnonzero((column != 0) & ~np.isnan(column))
         for other in numbers:

@@ -11,7 +11,7 @@ from anoncore.edits.kinds import BoundEdit
 from anoncore.microdata.inference import MAX_LISTED, MIN_COUNT
 from anoncore.microdata.precision import MAX_DECIMALS, outer_limits, outward
 from anoncore.profile.findings import MIN_ROWS, Finding
-from anoncore.profile.tables import SPIKE, Table
+from anoncore.profile.tables import OFTEN, Table
 
 PER_CENT = 100.0
 INNER = 25  # a unit's place from the end, from which to the place of `MIN_COUNT` the tail is measured
@@ -106,4 +106,4 @@ def _spike(present: np.ndarray, low: float) -> str:
     """Return a remark where many records hold 0, or the least value, of a number that otherwise varies."""
     at = 0.0 if low <= 0 <= present.max() else low
     share = float((present == at).mean())
-    return f"{at:.12g} in {share:.0%} of the records" if share >= SPIKE and len(np.unique(present)) > MAX_LISTED else ""
+    return f"{at:.12g} in {share:.0%} of the records" if share >= OFTEN and len(np.unique(present)) > MAX_LISTED else ""

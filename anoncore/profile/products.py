@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from anoncore.edits.product import ProductEdit
+from anoncore.microdata import SPIKE
 from anoncore.microdata.inference import MIN_COUNT, MIN_RECORDS
 from anoncore.microdata.precision import observed_precision, outward
 from anoncore.profile.dependents import UNLIKE
@@ -21,7 +22,6 @@ UNEXPLAINED = 0.01  # of the variance of logarithms, on the screened records
 NEAR_WHOLE = 0.1  # how far a fitted power may be from a whole one
 NEARLY_ALL = 0.98  # of the records, in which the product holds up to rounding
 NOISE = 1e-6  # relative, of numbers that are not rounded
-FREQUENT = 0.05  # of the records: what utility measures a number by itself from
 # Of standard deviations: the deviation of nearly all records, and the median one of the second factor's logarithm.
 FEW = 0.02
 
@@ -129,7 +129,7 @@ def _product(table: Table, result: str, of: dict[str, int], second: int, logs: n
 def _lost(value: np.ndarray, away: np.ndarray, unit: float) -> float | None:
     """Return a frequent number that most products of its records miss by more than a unit; None without one."""
     numbers, at, held = np.unique(value, return_inverse=True, return_counts=True)
-    for number in np.flatnonzero(held >= max(FREQUENT * len(value), MIN_RECORDS)):
+    for number in np.flatnonzero(held >= max(SPIKE * len(value), MIN_RECORDS)):
         if np.median(away[at == number]) > unit + NOISE * abs(numbers[number]):
             return float(numbers[number])
     return None

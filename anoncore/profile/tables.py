@@ -9,7 +9,7 @@ import numpy as np
 from anoncore.microdata import Microdata
 from anoncore.microdata.inference import MAX_LISTED
 
-SPIKE = 0.1  # share of the records, from which on a value is frequent
+OFTEN = 0.1  # share of the records from which zeros, or the least value, are noted
 
 
 class Table:
@@ -44,7 +44,7 @@ class Table:
         }
         self.codes = {name: codes[name] for name in self.levels}
         self.zeros = {n: _zeros(column) for n, column in self.numeric.items() if n not in self.weights}
-        self.zeros = {n: codes for n, codes in self.zeros.items() if (codes == 0).mean() >= SPIKE and 1 in codes}
+        self.zeros = {n: codes for n, codes in self.zeros.items() if (codes == 0).mean() >= OFTEN and 1 in codes}
         self.values = {v.name: self.numeric[v.name] if v.name in self.numeric else codes[v.name] for v in released}
         self.missing = {v.name: data.frame[v.name].isna().to_numpy() for v in released}
         self.position = {name: i for i, name in enumerate(self.missing)}

@@ -8,11 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from anoncore.errors import AnonymizationError
-from anoncore.microdata import Microdata
+from anoncore.microdata import SPIKE, Microdata
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._proportions import Proportion, proportion
-
-SPIKE = 0.05
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,13 @@ import numpy as np
 from scipy.stats import norm
 
 from anoncore.encoding import probability_names
-from anoncore.microdata import Microdata, Variable, outer_limits
+from anoncore.microdata import SPIKE, Microdata, Variable, outer_limits
 from anoncore.utility._sides import Distribution, Floats, effective_size, level_codes, numbers
 
 QUANTILES = np.arange(1, 20) / 20.0
 # Of the absolute value of a standard normal number.
 MEAN, DEVIATION = np.sqrt(2 / np.pi), np.sqrt(1 - 2 / np.pi)
 ROUNDING = 1e-9  # of the larger limit: a value that rounding errors move beyond it is not beyond
-SPIKE = 0.05  # share of the values present that one value holds, from which it is a spike
 
 
 @dataclass(frozen=True)
