@@ -16,7 +16,8 @@ from anoncore.edits.repair import repair
 from anoncore.encoding import Decoding, Encoder
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels.alternatives import project_by_rules
-from anoncore.kernels.groups import joined_groups
+from anoncore.kernels.dominated import Contributions
+from anoncore.kernels.groups import Representative, group_means, group_medoids, joined_groups
 from anoncore.kernels.projection import Polytope
 from anoncore.microdata import Microdata, Schema
 from anoncore.microdata.units import unit_codes
@@ -50,6 +51,11 @@ class Block:
     matrix: np.ndarray
     constrain: Constrain | None
 
+    def undominated(self, centres: np.ndarray, labels: np.ndarray, k: int) -> tuple[np.ndarray, tuple[str, ...]]:
+        """Return centres of which no number is mostly one unit's, and the variables that changed; see `undominated`."""
+        changed, names = undominated(self.data, self.encoder, centres, labels, k)
+        return (self.constrain(changed) if names and self.constrain is not None else changed), names
+
     def decode_centres(
         self, centres: np.ndarray, labels: np.ndarray, form: Decoding, rng: np.random.Generator
     ) -> Microdata:
@@ -73,6 +79,84 @@ class Block:
 def of_k_units(data: Microdata, x: np.ndarray, groups: np.ndarray, k: int) -> np.ndarray:
     """Return groups of records in which each holds k statistical units; see `joined_groups`."""
     return groups if data.units is None else joined_groups(x, groups, data.units, k)
+
+
+def dominated_pools(
+    values: np.ndarray, labels: np.ndarray, positions: np.ndarray, means: np.ndarray, data: Microdata, k: int
+) -> np.ndarray:
+    """Return (G,) int: groups over which a number is averaged together, so that no average is mostly one unit's.
+
+    Parameters
+    ----------
+    values : (N,) float64, missing ones NaN
+    labels : (N,) int, every number 0..G-1 in use
+    positions : (G, m) where the groups lie
+    means : (G,) what would be published of each group, NaN where nothing is
+    data : Microdata, whose records they are
+    k : units that make a contribution nobody's
+
+    Source: see `anoncore.kernels.dominated`.
+    """
+    if np.isnan(values).all():
+        return np.arange(len(positions))
+    middle = np.nanmedian(values)
+    parts = Contributions(np.nan_to_num(values - middle), data.units, k)
+    return parts.pools(labels, positions, np.nan_to_num(means - middle))
+
+
+def undominated(
+    data: Microdata, encoder: Encoder, centres: np.ndarray, labels: np.ndarray, k: int
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Average numbers over several groups where a group's average would be mostly one unit's contribution.
+
+    Parameters
+    ----------
+    data : Microdata, N records
+    encoder : Encoder, by which ``centres`` are encoded; numbers that it takes to logarithms or scores are no averages
+    centres : (c, m) float64
+    labels : (N,) int, the centre of each record
+    k : units that make a contribution nobody's
+
+    Returns
+    -------
+    (c, m) float64 with the same totals, and the names of the variables that changed
+    """
+    used, groups = np.unique(labels, return_inverse=True)
+    sizes, changed, names = np.bincount(groups), centres.copy(), []
+    for block in encoder.blocks:
+        if block.variable.kind != "continuous" or block.floor is not None or block.quantiles is not None:
+            continue
+        values = data.frame[block.variable.name].to_numpy(dtype=np.float64)
+        means = centres[used, block.start] * block.scale + block.location
+        pools = dominated_pools(values, groups, centres[used], means, data, k)
+        if pools.max() + 1 < len(used):
+            totals = np.bincount(pools, sizes * centres[used, block.start])
+            changed[used, block.start] = (totals / np.bincount(pools, sizes))[pools]
+            names.append(block.variable.name)
+    return changed, tuple(names)
+
+
+def represented(
+    data: Microdata, encoder: Encoder, matrix: np.ndarray, groups: np.ndarray, kind: Representative, k: int
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return (N, m) what stands for the group of each record, and the variables averaged over several groups.
+
+    Source: Lasko & Vinterbo (2010), sections III-B2 and IV-B: MASK, the group's mean or its record nearest to it.
+    """
+    if kind == "medoid":
+        return matrix[group_medoids(matrix, groups)][groups], ()
+    centres, names = undominated(data, encoder, group_means(matrix, groups), groups, k)
+    return centres[groups], names
+
+
+def pooled_note(names: Sequence[str]) -> tuple[str, ...]:
+    """Return a sentence on the variables whose averages are of several groups; nothing for none."""
+    if not names:
+        return ()
+    return (
+        f"averages of {', '.join(names)} that would be mostly one unit's contribution are those of several groups "
+        "together, so that no average multiplied by its number of records shows it",
+    )
 
 
 UNIT = 1e-6  # standard deviations by which a number without a precision leaves a condition

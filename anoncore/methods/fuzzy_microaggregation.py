@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -31,6 +31,7 @@ from anoncore.microaggregation import (
     blocks_note,
     joined,
     linked_across_blocks,
+    pooled_note,
     variances_kept,
     variances_note,
 )
@@ -148,9 +149,12 @@ class FuzzyMicroaggregation(Method):
         mask = _balanced if self.form == "balanced" else _plain
         parts: list[Microdata] = []
         masked: list[_Masked] = []
-        before, after = [], []
+        before, after, pooled = [], [], list[str]()
         for block in blocks(data, self.blocks, edits):
             done = mask(block, self, rng)
+            centres, shared = block.undominated(done.centres, done.labels, self.k)
+            done = replace(done, centres=centres)
+            pooled += shared
             parts.append(block.decode_centres(done.centres, done.labels, self.released, rng))
             masked.append(done)
             before.append(block.matrix)
@@ -158,7 +162,7 @@ class FuzzyMicroaggregation(Method):
         loss = information_loss(np.hstack(before), np.hstack(after))
         released = joined(parts, data.schema)
         kept = variances_kept(data, released, self.k)
-        notes = [*_notes(self, masked, len(edits)), *variances_note(kept)]
+        notes = [*_notes(self, masked, len(edits)), *variances_note(kept), *pooled_note(pooled)]
         figures = {"information_loss": loss}
         if len(masked) > 1:
             linked = linked_across_blocks([one.labels for one in masked], [one.memberships for one in masked], rng)

@@ -14,8 +14,9 @@ from anoncore.edits.repair import repair
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels.gower import ONE, gower_groups, group_medians, group_modes
+from anoncore.kernels.groups import group_means
 from anoncore.method import IDENTICAL_GROUPS, MEANS, MEDOID_NOTE, VALUES, Method, OverPartitions
-from anoncore.microaggregation import ROUNDING_NOTE, of_k_units, units_note
+from anoncore.microaggregation import ROUNDING_NOTE, dominated_pools, of_k_units, pooled_note, units_note
 from anoncore.microdata import Microdata, Variable, round_to
 from anoncore.parameters import not_below
 from anoncore.release import Release
@@ -93,9 +94,10 @@ class GowerMicroaggregation(Method):
         codes = np.column_stack([_scaled(source.frame[v.name], v) for v in source.schema])
         number = np.array([v.kind in ("continuous", "ordinal") for v in source.schema])
         groups = gower_groups(codes, number, self.k)
-        if source.units is not None:
-            groups = of_k_units(source, Encoder.fit(source, numeric="linear").encode(source), groups, self.k)
-        columns = {v.name: self._shared(source.frame[v.name], v, groups, rng) for v in source.schema}
+        encoded = Encoder.fit(source, numeric="linear").encode(source)
+        groups = of_k_units(source, encoded, groups, self.k)
+        pools = self._pools(source, groups, group_means(encoded, groups))
+        columns = {v.name: self._shared(source.frame[v.name], v, groups, pools.get(v.name), rng) for v in source.schema}
         masked = Microdata.trusted(pd.DataFrame(columns, index=source.frame.index), source.schema)
         levels = "commonest level" if self.levels == "mode" else "level of one of its records, drawn at random"
         return Release(
@@ -107,18 +109,37 @@ class GowerMicroaggregation(Method):
                 f"group's {self.numbers}, ordered levels the median and others the {levels}; values are missing where "
                 "they are for most of a group. Variances are smaller than in the source",
                 *units_note(data, self.k),
+                *pooled_note(tuple(pools)),
                 *((ROUNDING_NOTE,) if len(edits) else ()),
             ),
         )
 
-    def _shared(self, column: pd.Series, variable: Variable, groups: np.ndarray, rng: np.random.Generator) -> pd.Series:
-        """Return what each record's group gets of a variable."""
+    def _pools(self, source: Microdata, groups: np.ndarray, positions: np.ndarray) -> dict[str, np.ndarray]:
+        """Return, of each number whose mean would be mostly one unit's in a group, the pools of groups."""
+        found = {}
+        for v in source.schema if self.numbers == "mean" else ():
+            if v.kind == "continuous":
+                values = source.frame[v.name].to_numpy(dtype=np.float64)
+                means = _means(values, groups, np.arange(len(positions)))
+                pools = dominated_pools(values, groups, positions, means, source, self.k)
+                if pools.max() + 1 < len(positions):
+                    found[v.name] = pools
+        return found
+
+    def _shared(
+        self,
+        column: pd.Series,
+        variable: Variable,
+        groups: np.ndarray,
+        pools: np.ndarray | None,
+        rng: np.random.Generator,
+    ) -> pd.Series:
+        """Return what each record's group gets of a variable; the mean of its pool, where groups are pooled."""
         missing = column.isna().to_numpy()
         if variable.kind == "continuous":
             values = column.to_numpy(dtype="float64")
             present = np.bincount(groups, ~missing)
-            with np.errstate(invalid="ignore"):
-                means = np.bincount(groups, np.where(missing, 0.0, values)) / present
+            means = _means(values, groups, np.arange(len(present)) if pools is None else pools)
             shared = group_medians(values, groups) if self.numbers == "median" else means
             shared = np.where(2 * present < np.bincount(groups), np.nan, round_to(shared, variable.precision))
             return pd.Series(shared[groups] + 0.0, index=column.index)
@@ -134,6 +155,14 @@ class GowerMicroaggregation(Method):
             chosen = codes[drawn[np.unique(groups[drawn], return_index=True)[1]]]
         levels = pd.Categorical.from_codes(chosen[groups], categories=column.cat.categories, ordered=column.cat.ordered)
         return pd.Series(levels, index=column.index)
+
+
+def _means(values: np.ndarray, groups: np.ndarray, pools: np.ndarray) -> np.ndarray:
+    """Return (G,) the mean of the numbers that each group's pool holds, NaN without one."""
+    present = ~np.isnan(values)
+    sums, counts = np.bincount(groups, np.where(present, values, 0.0)), np.bincount(groups, present)
+    with np.errstate(invalid="ignore"):
+        return np.asarray((np.bincount(pools, sums) / np.bincount(pools, counts))[pools])
 
 
 def _scaled(column: pd.Series, variable: Variable) -> np.ndarray:

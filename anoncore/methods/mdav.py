@@ -22,6 +22,7 @@ from anoncore.microaggregation import (
     joined,
     linked_across_blocks,
     of_k_units,
+    pooled_note,
     units_note,
     unmixed_problems,
     unmixed_strata,
@@ -113,13 +114,15 @@ class MDAV(Method):
             raise AnonymizationError("\n".join(problems))
         if len(data) < self.k:
             raise AnonymizationError(f"MDAV with k = {self.k} needs as many records, got {len(data)}")
-        parts, before, after, grouped = [], [], [], []
+        parts, before, after, grouped, pooled = [], [], [], [], list[str]()
         strata = unmixed_strata(data, self.within, self.k)
         for block in blocks(data.select(without(data.schema, self.within)), self.blocks, edits):
             labels = self._labels(data, block.matrix, strata)
             centres = group_means(block.matrix, labels)
             if block.constrain is not None:
                 centres = block.constrain(centres)
+            centres, shared = block.undominated(centres, labels, self.k)
+            pooled += shared
             grouped.append(labels)
             parts.append(block.decode_centres(centres, labels, self.released, rng))
             before.append(block.matrix)
@@ -133,6 +136,7 @@ class MDAV(Method):
             f"records were grouped {self.k} to {2 * self.k - 1} at a time and replaced by their group's "
             f"mean, in {len(parts)} block(s) of variables, so variances are smaller than in the source",
             *variances_note(kept),
+            *pooled_note(pooled),
             *units_note(data, self.k),
             *((ROUNDING_NOTE,) if len(edits) else ()),
         ]

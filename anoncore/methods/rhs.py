@@ -11,10 +11,9 @@ from anoncore.claims import Claim, KAnonymity, NoFormalGuarantee
 from anoncore.edits.model import EditSet
 from anoncore.encoding import Decoding, Encoder
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.groups import representatives
 from anoncore.kernels.recursive_bisection import recursive_bisection
 from anoncore.method import IDENTICAL_GROUPS, MEDOID_NOTE, Method, OverPartitions, probability_problems
-from anoncore.microaggregation import of_k_units, units_note
+from anoncore.microaggregation import of_k_units, pooled_note, represented, units_note
 from anoncore.microdata import Microdata, Schema
 from anoncore.parameters import not_below
 from anoncore.release import Release
@@ -97,7 +96,7 @@ class RHS(Method):
         groups = recursive_bisection(matrix, self.k, small=self.small)
         if self.small == "join":
             groups = of_k_units(data, matrix, groups, self.k)
-        grouped = representatives(matrix, groups, self.representative)
+        grouped, pooled = represented(data, encoder, matrix, groups, self.representative, self.k)
         sizes = np.bincount(groups)
         below = float(sizes[sizes < self.k].sum() / len(data))
         claim: Claim = KAnonymity(k=self.k) if self.small == "join" else NoFormalGuarantee(evidence=EVIDENCE)
@@ -115,6 +114,7 @@ class RHS(Method):
                 f"{grouping}; they were replaced by their group's {self.representative}, so variances are smaller "
                 "than in the source",
                 *(units_note(data, self.k) if self.small == "join" else ()),
+                *pooled_note(pooled),
             ),
             figures={"groups": float(len(sizes)), "share_below_k": below},
             scores=grouped,

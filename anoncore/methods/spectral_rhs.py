@@ -11,10 +11,9 @@ from anoncore.claims import KAnonymity
 from anoncore.edits.model import EditSet
 from anoncore.encoding import Decoding, Encoder
 from anoncore.errors import AnonymizationError
-from anoncore.kernels.groups import representatives
 from anoncore.kernels.spectral_groups import spectral_groups
 from anoncore.method import IDENTICAL_GROUPS, MEDOID_NOTE, Method, OverPartitions, probability_problems
-from anoncore.microaggregation import of_k_units, units_note
+from anoncore.microaggregation import of_k_units, pooled_note, represented, units_note
 from anoncore.microdata import Microdata, Schema
 from anoncore.parameters import not_below
 from anoncore.release import Release
@@ -87,7 +86,7 @@ class SpectralRHS(Method):
         encoder = Encoder.fit(data)
         matrix = encoder.encode(data)
         groups = of_k_units(data, matrix, spectral_groups(matrix, self.k, self.emphasis), self.k)
-        grouped = representatives(matrix, groups, self.representative)
+        grouped, pooled = represented(data, encoder, matrix, groups, self.representative, self.k)
         return Release(
             data=encoder.decode(grouped, form=self.released, groups=groups, index=data.frame.index),
             claims=(KAnonymity(k=self.k),),
@@ -96,6 +95,7 @@ class SpectralRHS(Method):
                 f"records were grouped {self.k} to {2 * self.k - 1} at a time and replaced by their "
                 f"group's {self.representative}; variances are therefore smaller than in the source",
                 *units_note(data, self.k),
+                *pooled_note(pooled),
             ),
             scores=grouped,
         )

@@ -3,6 +3,7 @@
 from anoncore.risk._proportions import Difference, IdentifierMatches, Proportion, difference, proportion
 from anoncore.risk._residual import ResidualRisk, residual_risk
 from anoncore.risk.agreement import Agreement, agreement
+from anoncore.risk.averages import DominatedAverages, dominated_averages
 from anoncore.risk.averaging import AveragingAttack, averaging_attack
 from anoncore.risk.bounds import MeasureComparison
 from anoncore.risk.boxes import BoxMeasures, BoxRisk, LocatedRecords, box_density_attack, box_measures, box_risk
@@ -87,6 +88,7 @@ __all__ = [
     "Disclosure",
     "DisclosureSettings",
     "Dominance",
+    "DominatedAverages",
     "ExtremeRecords",
     "Game",
     "GameSettings",
@@ -148,6 +150,7 @@ __all__ = [
     "differencing",
     "disclosure_risk",
     "dominance",
+    "dominated_averages",
     "extreme_records",
     "identical_records",
     "individual_risk",

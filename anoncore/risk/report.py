@@ -15,6 +15,7 @@ from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._values import drawn_people
 from anoncore.risk.agreement import Agreement, agreement
+from anoncore.risk.averages import DominatedAverages, dominated_averages
 from anoncore.risk.boxes import BoxRisk, box_risk
 from anoncore.risk.closeness import Closeness, closeness
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
@@ -152,6 +153,7 @@ class RiskReport(Summarised):
     comparison : distance, ambiguity and uncertainty, release against reference
     tail, isolated, extreme, identical : records that the release matches too closely
     dominance : numbers that one unit dominates, and whether the release follows them
+    averages : of groups, that are mostly one unit's; None unless released rows are linked to the source's
     close_pairs : among release, original and reference; None without a reference sample
     value_pairs : two values of one record released together; None without a reference sample
     membership, membership_rescaled : by the nearest released record, also once the columns of the release have the
@@ -180,6 +182,7 @@ class RiskReport(Summarised):
     extreme: ExtremeRecords
     identical: TailTest
     dominance: Dominance | None = None
+    averages: DominatedAverages | None = None
     close_pairs: ClosePairs | None = None
     value_pairs: ValuesTogether | None = None
     membership: MembershipAttack | None = None
@@ -323,6 +326,7 @@ def measure_encoded_risk(
         isolated=_isolated(close, seen, settings),
         extreme=max((c.extreme(settings.tau) for c in (close, seen) if c), key=lambda rule: rule.n_matched),
         dominance=dominance(tables.original, tables.released, tables.reference),
+        averages=_averages(tables, settings),
         identical=close.identical(settings.level),
         close_pairs=close.pairs(settings.tau),
         value_pairs=_value_pairs(tables, rows, settings.margin, pairs_rng),
@@ -467,6 +471,12 @@ def _subset_linkage(tables: EncodedTables, rng: np.random.Generator) -> SubsetLi
 
 def _intervals(tables: EncodedTables, confidence: float) -> tuple[IntervalDisclosure, ...]:
     return interval_disclosure(tables.original, tables.released, _own(tables), confidence=confidence)
+
+
+def _averages(tables: EncodedTables, settings: RiskSettings) -> DominatedAverages | None:
+    if not settings.rows_linked:
+        return None
+    return dominated_averages(tables.original, tables.released, _own(tables), settings.k)
 
 
 def _own(tables: EncodedTables) -> Indices:

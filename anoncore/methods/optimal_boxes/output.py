@@ -13,6 +13,7 @@ from anoncore.boxes.statistics import Statistic, influences, record_influences, 
 from anoncore.encoding import Encoder
 from anoncore.kernels.boxes import weights as kernel
 from anoncore.kernels.groups import group_means
+from anoncore.microaggregation import pooled_note, undominated
 from anoncore.microdata import Microdata
 
 POWERS = 24  # of two, by which the sampling error is multiplied: the last weigh all records alike
@@ -81,11 +82,11 @@ class BoxCosts:
         return float(kernel.objective(weights, c, self.variables, self.sampling) + shift)
 
 
-def box_means(data: Microdata, label: np.ndarray) -> Microdata:
-    """Return the records with their box's means, levels kept in number as nearly as whole boxes allow."""
+def box_means(data: Microdata, label: np.ndarray, k: int) -> tuple[Microdata, tuple[str, ...]]:
+    """Return the records with their box's means, levels kept in number as nearly as whole boxes allow; and a note."""
     encoder = Encoder.fit(data, numeric="linear")
-    means = group_means(encoder.encode(data), label)
-    return encoder.decode(means[label], groups=label, index=data.frame.index)
+    means, pooled = undominated(data, encoder, group_means(encoder.encode(data), label), label, k)
+    return encoder.decode(means[label], groups=label, index=data.frame.index), pooled_note(pooled)
 
 
 def dropped_note(dropped: int) -> str:

@@ -220,7 +220,8 @@ class OptimalBoxes(Method):
             cut = _Cut.of(self, numbers.take(cut.kept), edits, diversity, rng)
         release = self._summarised(cut, diversity, len(data) - len(numbers.data), len(numbers.x) - len(cut.numbers.x))
         if not self.releases_ranges:
-            return replace(release, data=box_means(cut.numbers.data, cut.boxes.label))
+            means, pooled = box_means(cut.numbers.data, cut.boxes.label, self.k)
+            return replace(release, data=means, notes=(*release.notes, *pooled))
         weights = cut.costs.weights(cut.boxes, self.A, crisp=self.rare == "crisp") if self.weighs else None
         counted = diversity.counted(names)
         released = as_ranges(cut.numbers.data, names, cut.boxes, weights=weights, counted=counted)

@@ -13,6 +13,7 @@ GATES: tuple[Gate, ...] = tuple(
         "close_records",
         "extreme",
         "dominance",
+        "dominated_averages",
         "value_pairs",
         "singling_out",
         "membership",

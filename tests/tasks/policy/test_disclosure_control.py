@@ -34,7 +34,7 @@ def test_every_figure_is_public_or_knowingly_inside(measured: Assessment) -> Non
     shown = published(measured)
     assert {f.name for f in fields(measured)} - {f.name for f in fields(PublishedAssessment)} == {"external"}
     inside = {name for name, value in vars(measured.risk).items() if value is not None and not vars(shown.risk)[name]}
-    assert inside == {"close_pairs", "dominance"}
+    assert inside == {"averages", "close_pairs", "dominance"}
     assert measured.risk.linkage is not None
     assert measured.risk.inference is not None
     assert measured.risk.inference.variables

@@ -44,6 +44,7 @@ def test_when_every_gate_passes_it_is_published() -> None:
         "isolated records",
         "extreme records",
         "dominated numbers",
+        "dominated averages",
         "value pairs",
         "singling out",
         "membership",
@@ -75,6 +76,7 @@ FAILURES = {
     "unusually close records": {"tail__p": 0.0014},
     "extreme records": {"extreme__verdict": "fail", "extreme__n_matched": 1},
     "dominated numbers": {"dominance__followed": ("wealth",)},
+    "dominated averages": {"averages__variables": ("wealth",)},
     "value pairs": {"value_pairs__verdict": "fail"},
     "membership": {"membership__lower": 0.551},
     "membership by scores": {"score_coincidence__attack__lower": 0.551},
@@ -94,6 +96,7 @@ FAILURES = {
 # Where single variables drive the figure the reason names them.
 CAUSES = dict(zip(FAILURES, FAILURES, strict=True)) | {
     "dominated numbers": "dominated numbers (wealth)",
+    "dominated averages": "dominated averages (wealth)",
     "value pairs": "value pairs (income, height)",
     "attribute inference": "attribute inference (income)",
     "values beyond limits": "values beyond limits (income)",

@@ -1,0 +1,122 @@
+"""Published averages that give away the largest contribution once they are multiplied by their number of records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from anoncore.kernels.dominated import FEWEST, Contributions
+from anoncore.microdata import SPIKE, Microdata
+from anoncore.risk._checks import Floats, Indices
+from anoncore.risk.verdicts import Verdict
+
+# Of the rows of a variable, spikes aside, whose number others hold too: from here on its values are those of groups.
+IN_GROUPS = 0.9
+
+
+@dataclass(frozen=True)
+class DominatedAverages:
+    """Averages whose total is mostly one unit's.
+
+    Parameters
+    ----------
+    looked_at : numbers that are released
+    variables : those with such an average
+    averages : of all variables; confidential, as it says how many units stand out
+    """
+
+    meaning: ClassVar[str] = (
+        "Averages of groups that are mostly one unit's contribution: multiplied by the number of the group's records "
+        "they give that unit's number to within a tenth, to anyone who knows the second largest."
+    )
+
+    looked_at: int
+    variables: tuple[str, ...]
+    averages: int
+
+    @property
+    def verdict(self) -> Verdict:
+        """Fail with any such average."""
+        return "fail" if self.variables else "pass"
+
+
+def dominated_averages(original: Microdata, released: Microdata, own: Indices, k: int) -> DominatedAverages:
+    """Look for averages of groups that give away a number of one unit.
+
+    Groups are the rows that are equal in all variables, and, of a variable that is published in groups, the rows that
+    hold one number, as of averages over blocks of variables. A group's total is its number of rows times the released
+    number; what it differs by from the true total of the records behind these rows is left open to the attacker.
+
+    Parameters
+    ----------
+    original, released : Microdata
+    own : (N,) row of each original record, -1 for none
+    k : units that make a number nobody's
+
+    Returns
+    -------
+    DominatedAverages
+
+    Notes
+    -----
+    Claim: see `anoncore.kernels.dominated.Contributions`. Groups of fewer than three rows are not asked about, nor what
+    several averages show together. A total counts with all rows and with those whose record has a number, whichever is
+    nearer to the true one.
+
+    Source: the p % rule, see there. Averages of microaggregation are totals of a table whose cells are the groups.
+
+    Examples
+    --------
+    >>> from anoncore.microdata import Schema, Variable
+    >>> schema = Schema([Variable("cost", "continuous", precision=0.01)])
+    >>> cost = np.append(np.zeros(28), [700.0, 500.0])
+    >>> source = Microdata(pd.DataFrame({"cost": cost}), schema)
+    >>> means = Microdata(pd.DataFrame({"cost": np.repeat([0.0, 50.0, 70.0], 10)}), schema)
+    >>> rows = np.r_[0:10, 10:19, 29, 19:28, 28]
+    >>> dominated_averages(source, means, np.argsort(rows), k=3).averages
+    2
+    """
+    names = [v.name for v in original.schema if v.kind == "continuous" and v.name in released.schema.masked]
+    linked = np.flatnonzero(own >= 0)
+    same = pd.util.hash_pandas_object(released.frame[list(released.schema.masked)], index=False).to_numpy()
+    counts = {}
+    for name in names if len(linked) else ():
+        values = original.frame[name].to_numpy(dtype=np.float64)[linked]
+        numbers = released.frame[name].to_numpy(dtype=np.float64)
+        if np.isnan(values).all():
+            continue
+        middle = float(np.nanmedian(values))
+        units = None if original.units is None else original.units[linked]
+        parts = Contributions(np.nan_to_num(values - middle), units, k)
+        found = np.zeros(len(linked), dtype=bool)
+        for codes in _groups(numbers, same):
+            groups = np.unique(codes[own[linked]], return_inverse=True)[1]
+            slack = _slack(numbers[own[linked]] - middle, values - middle, groups)
+            slack += np.bincount(groups) * (released.schema[name].precision or 0.0) / 2.0
+            found |= parts.dominate(groups, slack=slack)[groups]
+        if found.any():
+            counts[name] = len(np.unique(numbers[own[linked[found]]]))
+    return DominatedAverages(len(names), tuple(counts), sum(counts.values()))
+
+
+def _groups(numbers: Floats, same: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yield (M,) codes of groups of rows: equal rows, and equal numbers where nearly all are those of several rows."""
+    yield same
+    _, at, held = np.unique(numbers, return_inverse=True, return_counts=True)
+    regular = held < SPIKE * len(numbers)
+    if held[regular & (held >= FEWEST)].sum() >= IN_GROUPS * max(held[regular].sum(), 1):
+        yield at
+
+
+def _slack(released: Floats, own: Floats, groups: Indices) -> Floats:
+    """Return (G,) by how much the released deviations' total is off the true one; infinite without a number."""
+    known = ~np.isnan(own)
+    true = np.bincount(groups, np.where(known, own, 0.0))
+    totals = [np.bincount(groups, np.where(counted, released, 0.0)) for counted in (True, known)]
+    off = np.minimum(*(np.abs(total - true) for total in totals))
+    return np.where(np.isnan(off), np.inf, off)
