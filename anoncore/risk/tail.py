@@ -75,13 +75,16 @@ class TailTest:
     def in_forms(cls, tests: Mapping[str, TailTest]) -> TailTest:
         """Return several tests of the same records as one, which fails by chance at the level of each.
 
-        Counts are those of the form that chance explains least. Whether copies could be noticed at all, and whether
-        non-members are met as often, is said by the first one.
+        Counts are those of the form that chance explains least. Whether copies could be noticed at all is said by the
+        first one; what any of them leaves open stays so.
         """
         first = next(iter(tests.values()))
         worst = min(tests.values(), key=lambda test: test.p)
         p = min(1.0, worst.p * len(tests))
-        verdict = "fail" if p < first.level else "pass" if first.verdict == "fail" else first.verdict
+        if p < first.level:
+            verdict: Literal["pass", "fail", "inconclusive"] = "fail"
+        else:
+            verdict = "inconclusive" if any(test.verdict == "inconclusive" for test in tests.values()) else "pass"
         return replace(worst, p=p, verdict=verdict, forms=tuple((name, test.p) for name, test in tests.items()))
 
     @property

@@ -16,13 +16,14 @@ from anoncore.partitions.missing import missing_patterns
 from anoncore.partitions.neighbours import Sought, nearest_distances
 from anoncore.partitions.order import Column, kolmogorov_distance
 from anoncore.partitions.outermost import outermost
-from anoncore.partitions.store import Executor, Threads
+from anoncore.partitions.store import Executor, Threads, work_name
+from anoncore.recoding import recoded
 from anoncore.risk import MEMBERSHIP_ATTACKS, TailTest
 from anoncore.risk.dominance import Dominance, dominance
 from anoncore.risk.scores import Certainty, ScoreAttack, score_attack
 from anoncore.risk.shrinkage import Shrinkage
 from tasks.assessment.assess import FEWEST_HOLDERS, AssessmentSection, MaskedSides, missing_together
-from tasks.common.partitions import StoredPartitions, in_partitions
+from tasks.common.partitions import StoredPartitions, in_partitions, recoded_partitions
 from tasks.common.run import Run
 from tasks.policy.assessment import Assessment, FullRelease, RareLevels, Records, VariableShift
 from tasks.policy.section import PolicySection
@@ -58,12 +59,18 @@ def with_full_release(
     assert released is not None
     names = [name for name in released.schema.masked if name in original.schema]
     people = _People.of(run, tested, names)
-    others = None if reference is None else reference.table
-    tables = ComparedTables(original.table, released.table, others, people.encoder, people.shrinkage)
+    # Records are compared in the levels and units of the release, distributions with those of the source.
+    source, beside = (
+        None if side is None else recoded_partitions(side, masked.recodings, work_name("recoded"))
+        for side in (original, reference)
+    )
+    assert source is not None
+    others = None if beside is None else beside.table
+    tables = ComparedTables(source.table, released.table, others, people.encoder, people.shrinkage)
     together = people.kept_together & _rarely_missing(names, original, released) if people.kept_together else set()
     measured = FullRelease(
         records=Records(len(original), len(released), None if reference is None else len(reference)),
-        identical=_identical(run, original, released, reference, names, policy.tail_p),
+        identical=_identical(run, source, released, beside, names, policy.tail_p),
         nearest=_nearest(released, people),
         # A test that cannot reach the level at which its gate asks shows nothing.
         close=_close(
@@ -73,7 +80,7 @@ def with_full_release(
     )
     return replace(
         assessment,
-        risk=replace(assessment.risk, dominance=_dominance(original, released, reference)),
+        risk=replace(assessment.risk, dominance=_dominance(source, released, beside)),
         claims=masked.claims,
         source_values=masked.source_values,
         method_figures=masked.figures,
@@ -148,13 +155,15 @@ class _People:
     def of(cls, run: Run, tested: MaskedSides, names: list[str]) -> _People:
         """Draw them."""
         sides, masked = tested
-        members, rng = sides.original.load().select(names), run.rng("full-release")
+        members, rng = recoded(sides.original.load(), masked.recodings).select(names), run.rng("full-release")
         tables = EncodedTables.of(members, masked.measured.load().select(names), None)
         shrinkage, together = None, set[str]()
         if masked.keeps_records:
             shrinkage = Shrinkage.of(tables, tables.released.frame.index.get_indexer(members.frame.index))
             together = missing_together(members, tables.released, names)
-        people = [members] if sides.reference is None else [members, sides.reference.load().select(names)]
+        people = [members]
+        if sides.reference is not None:
+            people.append(recoded(sides.reference.load(), masked.recodings).select(names))
         drawn = [side.take(rng.permutation(len(side))[:PEOPLE]) for side in people]
         return cls(tables.encoder, shrinkage, together, drawn[0], drawn[1] if len(drawn) > 1 else None)
 

@@ -10,7 +10,8 @@ import pandas as pd
 
 from anoncore.microdata import Microdata, Schema
 from anoncore.partitions.store import ColumnStore, Executor, work_name
-from anoncore.partitions.table import PartitionedTable, partitioned
+from anoncore.partitions.table import PartitionedTable, keep, partitioned
+from anoncore.recoding import Recoding, recoded
 from tasks.common.errors import Fault
 from tasks.common.workspace import StoredRecords
 
@@ -100,6 +101,26 @@ def in_partitions(data: StoredRecords, name: str, executor: Executor, rows: int)
     if isinstance(data, StoredPartitions):
         return data
     return StoredPartitions(partitioned(executor.store, name, data.load(), rows), executor)
+
+
+def recoded_partitions(data: StoredPartitions, recodings: tuple[Recoding, ...], name: str) -> StoredPartitions:
+    """Return a table with several recodings carried out, under another name; as it is without any."""
+    if not recodings:
+        return data
+    count = len(data.table.rows)
+    schemas = data.executor.map(
+        _recode_records, data.table.partitions(), *([value] * count for value in (data.table, recodings, name))
+    )
+    return StoredPartitions(replace(data.table, name=name, schema=schemas[0]), data.executor)
+
+
+def _recode_records(
+    store: ColumnStore, partition: int, table: PartitionedTable, recodings: tuple[Recoding, ...], name: str
+) -> Schema:
+    """Write the records of one partition recoded; return their schema."""
+    records = recoded(table.load(store, partition), recodings)
+    keep(store, name, partition, records)
+    return records.schema
 
 
 def _keep_side(store: ColumnStore, partition: int, source: str, target: str, sides: str, side: int) -> int:

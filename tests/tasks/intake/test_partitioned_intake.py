@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from anoncore.edits.kinds import BoundEdit, LinearEdit
-from anoncore.methods import RankSwapping, SpectralSwap
+from anoncore.edits.model import EditSet
+from anoncore.methods import RankSwapping, SpectralSwap, ValueCoding
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.partitions.store import Serial
 from anoncore.partitions.table import partitioned
@@ -213,6 +214,18 @@ def test_copies_are_found_in_the_full_release_that_no_sub_table_holds(tmp_path, 
     leaking = replace(masked, released=_with_copies(masked.released, original, 0.2))
     failed = {name for name, verdict in results(leaking).items() if verdict == "fail"}
     assert {"identical records, full release", "membership, full release", close[0]} <= failed
+
+
+def test_records_that_are_only_coded_are_compared_in_the_codes_of_the_release(tmp_path, monkeypatch):
+    monkeypatch.setattr(splitting, "SUB_TABLE", 200)
+    given, steps = taken(tmp_path, 200, patch=monkeypatch), (ValueCoding(base={"wages": 7.0}),)
+    masked = mask_partitions(given.run, given.split.original, steps, EditSet([]))
+    asked = (given.run, *both_sides(given, masked, steps), assessment(), AssessmentSection(), PolicySection())
+    measured = full_release.with_full_release(*asked).full_release
+    assert measured.identical.verdict == "fail"
+    assert measured.identical.n_released == len(given.split.original)
+    shifts = {one.variable: one.distance for one in measured.shifts}
+    assert shifts["wages"] > 0 == shifts["age"]
 
 
 @pytest.mark.parametrize(("people", "found"), [(2, {"age", "region", "grade"}), (20, set())])
