@@ -16,6 +16,7 @@ from anoncore.utility._sides import Distribution, Floats, effective_size, level_
 QUANTILES = np.arange(1, 20) / 20.0
 # Of the absolute value of a standard normal number.
 MEAN, DEVIATION = np.sqrt(2 / np.pi), np.sqrt(1 - 2 / np.pi)
+_NOTICED = 0.02 / 3.0  # a third of the share by which a spike may move in any case
 ROUNDING = 1e-9  # of the larger limit: a value that rounding errors move beyond it is not beyond
 
 
@@ -175,7 +176,11 @@ def _beyond(original: Side, other: Side) -> float | None:
 
 
 def _spike(original: Side, other: Side) -> tuple[float | None, float | None]:
-    """Return how far the share of a frequent value has moved at most, and the standard error of that by chance."""
+    """Return how far the share of a frequent value has moved, and the standard error of that by chance.
+
+    Of several values that whose move is largest beside its error, so that a common one does not hide a rarer one that
+    was lost; moves of `_NOTICED` count alike, however small the error.
+    """
     assert original.distribution is not None
     assert other.distribution is not None
     shares = np.diff(original.distribution.cumulative, prepend=0.0)
@@ -183,10 +188,10 @@ def _spike(original: Side, other: Side) -> tuple[float | None, float | None]:
     if not len(spikes):
         return None, None
     at = other.distribution.at(spikes) - other.distribution.at(np.nextafter(spikes, -np.inf))
-    worst = int(np.abs(at - held).argmax())
     sizes = [side.size * (1.0 - side.summary.missing) for side in (original, other)]
-    error = np.sqrt(held[worst] * (1 - held[worst]) * sum(1 / size for size in sizes))
-    return float(abs(at - held)[worst]), float(error)
+    errors = np.sqrt(held * (1 - held) * sum(1 / size for size in sizes))
+    worst = int((np.abs(at - held) / np.maximum(errors, _NOTICED)).argmax())
+    return float(abs(at - held)[worst]), float(errors[worst])
 
 
 def two_samples(variable: Variable, original: Side, other: Side, of: int) -> float:

@@ -74,6 +74,15 @@ def test_whole_weights_are_repeated_records(seed, spread):
     assert found.variables[1].original.mean == pytest.approx(variable_utility(plain, plain).variables[0].original.mean)
 
 
+def test_a_common_value_that_moved_does_not_hide_a_rarer_one_that_was_lost():
+    rest = np.random.default_rng(2).normal(5.0, 0.1, (2, 400))
+    a = np.concatenate([np.zeros(400), np.full(48, 1.0), rest[0][:352]])
+    b = np.concatenate([np.zeros(440), np.full(12, 1.0), rest[1][:348]])
+    shift = only(variable_utility(numbers(a), numbers(b)))
+    assert shift.spike == pytest.approx(0.045)
+    assert 3 * shift.spike_error < shift.spike
+
+
 @pytest.mark.parametrize("weight", [0.0, 1e-4])
 def test_no_weight_hides_values_beyond_the_range(weight):
     a = weighted(np.linspace(10, 90, 1000), np.ones(1000))
