@@ -44,9 +44,9 @@ def plan_digest(run: Run, file: PlanFile) -> str:
 def read_source(run: Run, file: PlanFile, step: Callable[..., Any]) -> Ingested:
     """Read a plan's source as a step."""
     plan = file.plan
-    read = ingest if run.executor is None else ingest_partitions
+    read, more = (ingest, (plan.reference.sampling_units,)) if run.executor is None else (ingest_partitions, ())
     ingested: Ingested = step(
-        "Read the source", read, run, plan.source, plan.variables, file.base, plan.unit, retry=True
+        "Read the source", read, run, plan.source, plan.variables, file.base, plan.unit, *more, retry=True
     )
     return ingested
 

@@ -18,13 +18,17 @@ def check(plan: Plan, json_: Json = False) -> None:
     from flows.plan.model import load_plan
 
     file = load_plan(plan)
+    warnings = list(file.plan.warnings)
     if json_:
-        print_json({"plan": file.plan.name, "sha256": file.plan.digest, "problems": [], "confirm": file.unconfirmed})
+        stated = {"plan": file.plan.name, "sha256": file.plan.digest, "problems": []}
+        print_json({**stated, "confirm": file.unconfirmed, "warnings": warnings})
         return
     out.print(
         f"{safe(plan.name)} is in order: {len(file.plan.variables)} variables, "
         f"{len(file.plan.edits.rules)} edits, {len(file.plan.steps)} step(s)."
     )
+    for warning in warnings:
+        out.print(f"Warning: {safe(warning)}", soft_wrap=True)
     if file.unconfirmed:
         out.print("A person must still decide what is marked 'confirm'; decide, and delete these comments:")
     for comment in file.unconfirmed:

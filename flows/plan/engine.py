@@ -88,6 +88,8 @@ def _table_obstacles(plan: Plan) -> Iterator[str]:
         yield f"has no variables with the role {' or '.join(UNSUPPORTED_ROLES)}: {named(roles)}"
     if plan.reference.kind == "file":
         yield "has no reference of kind file"
+    if plan.reference.sampling_units:
+        yield "has no sampling_units of a reference"
     if lookups := [rule.name for rule in plan.edits.rules if isinstance(rule, LookupEdit)]:
         yield f"has no lookups among its edits: {named(lookups)}"
     if plan.series != SeriesSection():

@@ -111,6 +111,19 @@ class Plan(Section):
         """Whether the plan states what is not published, so that guesses must not be checkable."""
         return bool(self.game.groups) or any(step.confidential_parameters for step in self.steps)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is in order and may be meant, and says more than a custodian may know."""
+        codes = [v.name for v in self.variables if v.role == "sampling-unit" and v.is_masked]
+        if not codes:
+            return ()
+        return (
+            f"variables: {named(codes)} with the role sampling-unit is released: its values name the sampling units "
+            "that were drawn, and anyone who knows that a person is of one of them knows that the person may be in the "
+            "data. Attacks see this with cross and holdout; give the role excluded, and name the columns under "
+            "reference: sampling_units",
+        )
+
     def public_text(self) -> str:
         """Return the plan for auditors: without addresses, folders, the seed, a group's goals, targets' levels."""
         public = self.model_dump(mode="json", exclude={"seed", "cluster"}, exclude_defaults=True)
@@ -137,6 +150,7 @@ class Plan(Section):
         if schema is not None:
             problems += _name_problems(schema)
             problems += _unit_problems(self.unit, schema)
+            problems += _sampling_problems(self.reference.sampling_units, schema)
             problems += self._weight_problems(schema)
             problems += _tried(lambda: list(_column_problems(self.source, schema, base)), problems) or []
             problems += self._regression_problems(schema)
@@ -278,6 +292,14 @@ def _unit_problems(unit: tuple[str, ...], schema: Schema) -> Iterator[str]:
         )
     if twice := sorted({n for n in unit if unit.count(n) > 1}):
         yield f"unit: {named(twice)} is named twice; name each column once"
+
+
+def _sampling_problems(names: tuple[str, ...], schema: Schema) -> Iterator[str]:
+    if unsuitable := [n for n in names if n not in schema or schema[n].role not in ("excluded", "stratum")]:
+        yield (
+            f"reference: sampling_units names {named(unsuitable)}, which is no column with the role excluded or "
+            "stratum; where sampling units are released, a variable with the role sampling-unit names them"
+        )
 
 
 def _column_problems(source: SourceSection, schema: Schema, base: Path) -> Iterator[str]:

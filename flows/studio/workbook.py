@@ -45,6 +45,11 @@ class Document:
         return hashlib.sha256(self.text.encode()).hexdigest()[:32]
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the plan releases that says more than a custodian may know."""
+        return self.plan.warnings if self.plan else ()
+
+    @property
     def unconfirmed(self) -> list[str]:
         """What a draft asks a person to decide, each with its line."""
         return PlanFile(self.plan, self.path, self.text).unconfirmed if self.plan else []

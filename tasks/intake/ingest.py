@@ -10,7 +10,7 @@ from tasks.common.keys import keyed_digest
 from tasks.common.run import Run
 from tasks.common.workspace import StoredRecords, StoredTable
 from tasks.connectors.fingerprint import record_digests, records_digest
-from tasks.intake.columns import check_levels, to_microdata
+from tasks.intake.columns import check_levels, identities, to_microdata
 from tasks.intake.read import read
 from tasks.intake.source import SourceSection
 from tasks.intake.units import Declared, keys_of, units_of
@@ -19,15 +19,24 @@ from tasks.record.dossier import SourceSummary
 
 @dataclass(frozen=True)
 class Ingested:
-    """The source as microdata with its units, and what joins them as text, by reference, with what was read."""
+    """The source as microdata with its units, and what joins them as text, by reference, with what was read.
+
+    ``sampling_units`` is the text of the columns that name them, where they are not released.
+    """
 
     data: StoredRecords
     keys: StoredTable | None
     summary: SourceSummary
+    sampling_units: StoredTable | None = None
 
 
 def ingest(
-    run: Run, source: SourceSection, variables: tuple[Variable, ...], base: Path, unit: tuple[str, ...] = ()
+    run: Run,
+    source: SourceSection,
+    variables: tuple[Variable, ...],
+    base: Path,
+    unit: tuple[str, ...] = (),
+    sampling_units: tuple[str, ...] = (),
 ) -> Ingested:
     """Read the source, check it against the declarations, join its records to units, and store it.
 
@@ -59,4 +68,5 @@ def ingest(
             records_digest=digest_of_records,
             notes=tuple(notes),
         ),
+        run.workspace.store_table("sampling-units", identities(frame, sampling_units)) if sampling_units else None,
     )

@@ -19,6 +19,7 @@ from tasks.common.partitions import NAME, SIDE, VALUES, StoredPartitions
 from tasks.common.run import Run
 from tasks.common.sections import Section
 from tasks.common.workspace import StoredRecords
+from tasks.intake.clusters import Clusters, clusters_of, grouped, strata_of, whole_clusters
 from tasks.intake.columns import to_microdata
 from tasks.intake.read import read
 from tasks.intake.source import SourceSection
@@ -41,17 +42,21 @@ class ReferenceSection(Section):
         all records, is compared with the rest of the source once more. ``holdout``: a random part of the units is set
         apart before masking and never released. ``file``: units from another table with the same columns.
         ``leave-one-out``: all records are released and each is compared with the rest of the source; membership
-        inference cannot be tested then.
+        inference cannot be tested then. Of a ``cross`` and a ``holdout`` whole sampling units are on one side, where
+        variables have that role or ``sampling_units`` names them.
     share : Of the units that a ``holdout`` sets apart.
     source : The other table, with the keys of the plan's ``source``. Only with ``kind: file``.
     disjoint_by : How it is established that the file shares no unit with the source: by comparing identifiers, of
         which none may occur in both, or by the custodian's statement.
+    sampling_units : The columns that together name the sampling unit of a record where that is not released: each has
+        the role excluded, or stratum where units are numbered anew in each. Only with ``cross`` and ``holdout``.
     """
 
     kind: Literal["cross", "holdout", "file", "leave-one-out"] = "holdout"
     share: float = Field(default=HALF, ge=0.1, le=0.9)
     source: SourceSection | None = None
     disjoint_by: Literal["identifier", "custodian"] = "identifier"
+    sampling_units: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _file_has_source(self) -> ReferenceSection:
@@ -63,6 +68,12 @@ class ReferenceSection(Section):
     def _holdout_has_share(self) -> ReferenceSection:
         if self.kind != "holdout" and self.share != HALF:
             raise ValueError("only a reference of kind holdout has a share")
+        return self
+
+    @model_validator(mode="after")
+    def _cut_has_sampling_units(self) -> ReferenceSection:
+        if self.sampling_units and self.kind not in ("cross", "holdout"):
+            raise ValueError("only a reference of kind cross or holdout has sampling_units")
         return self
 
     @property
@@ -107,15 +118,17 @@ def split(
 ) -> Split:
     """Set the reference sample apart from the records that are masked.
 
-    Whole statistical units are set apart, of every stratum the same share; records whose values coincide by chance are
-    counted apart. Of a table in memory a sub-table is drawn where more than ``most`` records are masked, each of them
-    a unit of its own; the same one as of that table in partitions.
+    Whole statistical units are set apart, of every stratum the same share, and whole sampling units where a variable
+    has that role; records whose values coincide by chance are counted apart. Of a table in memory a sub-table is drawn
+    where more than ``most`` records are masked, each of them a unit of its own; the same one as of that table in
+    partitions.
     """
     if isinstance(checked.data, StoredPartitions):
         return _split_partitions(run, checked.data, section)
     source = checked.data.load()
     keys = None if checked.keys is None else checked.keys.load()
-    most = _above(most, source, section.kind)
+    clusters = clusters_of(source, None if checked.sampling_units is None else checked.sampling_units.load())
+    most = None if clusters is not None else _above(most, source, section.kind)
     if section.kind == "leave-one-out":
         sub = None
         if most is not None and len(source) > most:
@@ -123,11 +136,12 @@ def split(
             sub = Sides(_first(run, "sub-table", source.take, order), None)
         return _leave_one_out(checked.data, len(source), source.n_units, sub)
     if section.kind == "cross":
-        return _cross(run, checked.data, source, keys, most)
+        return _cross(run, checked.data, source, keys, clusters, most)
     sub = None
+    sampling_units: tuple[int, ...] = ()
     if section.kind == "holdout":
-        cut = _holdout(source, keys, run.streams.persistent_key(), section.share)
-        original, reference, disjoint = cut.original, cut.reference, cut.disjoint
+        cut = _holdout(source, keys, clusters, run.streams.persistent_key(), section.share)
+        original, reference, disjoint, sampling_units = cut.original, cut.reference, cut.disjoint, cut.sampling_units
         stored: StoredRecords = run.workspace.store("original", original)
         if most is not None and len(original) > most:
             sub = _sub_table(run, source.take, cut.first, cut.second, cross=False)
@@ -143,6 +157,7 @@ def split(
         reference_units=reference.n_units,
         disjoint=disjoint,
         coinciding=_coinciding(_hashed(original.frame), _hashed(reference.frame)),
+        sampling_units=sampling_units,
     )
     return Split(stored, run.workspace.store("reference", reference), summary=summary, sub_table=sub)
 
@@ -223,9 +238,16 @@ def _masked_units(units: int, share: float) -> int:
     return min(max(int(units * (1.0 - share)), 2), units - 2)
 
 
-def _cross(run: Run, stored: StoredRecords, source: Microdata, keys: pd.DataFrame | None, most: int | None) -> Split:
+def _cross(
+    run: Run,
+    stored: StoredRecords,
+    source: Microdata,
+    keys: pd.DataFrame | None,
+    clusters: Clusters | None,
+    most: int | None,
+) -> Split:
     """Cut the units in two halves, each of which is the other's reference; all records are masked."""
-    cut = _holdout(source, keys, run.streams.persistent_key(), HALF, leaves_none=True)
+    cut = _holdout(source, keys, clusters, run.streams.persistent_key(), HALF, leaves_none=True)
     one, other = cut.original, cut.reference
     summary = SplitSummary(
         kind="cross",
@@ -236,6 +258,7 @@ def _cross(run: Run, stored: StoredRecords, source: Microdata, keys: pd.DataFram
         reference_units=min(one.n_units, other.n_units),
         disjoint=cut.disjoint,
         coinciding=_coinciding(_hashed(one.frame), _hashed(other.frame)),
+        sampling_units=cut.sampling_units,
     )
     if most is not None and len(source) > most:
         sub = _sub_table(run, source.take, cut.first, cut.second, cross=True)
@@ -253,6 +276,7 @@ class _Cut:
     original, reference : the records to be masked, and the reference sample
     disjoint : how it is known that they share no unit
     first, second : the units of either side in the persistent order, by their codes
+    sampling_units : how many are on either side, where the design has them
     """
 
     original: Microdata
@@ -260,29 +284,41 @@ class _Cut:
     disjoint: str
     first: np.ndarray
     second: np.ndarray
+    sampling_units: tuple[int, ...] = ()
 
 
 def _holdout(
-    source: Microdata, keys: pd.DataFrame | None, key: str, share: float, *, leaves_none: bool = False
+    source: Microdata,
+    keys: pd.DataFrame | None,
+    clusters: Clusters | None,
+    key: str,
+    share: float,
+    *,
+    leaves_none: bool = False,
 ) -> _Cut:
     """Cut the units of a table into those that are masked and the reference sample."""
     codes = source.unit_codes
     units = int(codes.max(initial=-1)) + 1
     if units < 4:
         raise Refused(f"reference: a holdout needs at least 4 statistical units, the source has {units}")
-    known = _known(source, keys)
+    known, masked = _known(source, keys), _masked_units(units, share)
     order = _order(source, known, key)
-    masked = _masked_units(units, share)
-    # Of an odd number one is left over, where that makes the sides equal.
-    equal = share == HALF and units == len(source) and not leaves_none
-    order = order[: 2 * masked] if equal else order
+    by = "row number" if units == len(source) else named_keys(known)
+    if clusters is not None:
+        order = grouped(order, clusters, _in_persistent_order(clusters.names, key))
+        chosen, by = whole_clusters(order, clusters, strata_of(source), masked), f"{by} or {clusters.phrase}"
+    else:
+        # Of an odd number one is left over, where that makes the sides equal.
+        equal = share == HALF and units == len(source) and not leaves_none
+        order = order[: 2 * masked] if equal else order
+        chosen = _in_every_stratum(order, source, masked)
     side = np.full(units, 2)
     side[order] = 1
-    side[_in_every_stratum(order, source, masked)] = 0
+    side[chosen] = 0
     original, reference = (source.take(np.flatnonzero(side[codes] == one)) for one in (0, 1))
-    by = "row number" if units == len(source) else named_keys(known)
     first, second = (order[side[order] == one] for one in (0, 1))
-    return _Cut(original, reference, f"no {by} of the source is on both sides", first, second)
+    sampling_units = () if clusters is None else (clusters.among(first), clusters.among(second))
+    return _Cut(original, reference, f"no {by} of the source is on both sides", first, second, sampling_units)
 
 
 def _known(source: Microdata, keys: pd.DataFrame | None) -> pd.DataFrame:
@@ -297,12 +333,10 @@ def _order(source: Microdata, known: pd.DataFrame, key: str) -> np.ndarray:
 
 def _in_every_stratum(order: np.ndarray, source: Microdata, masked: int) -> np.ndarray:
     """Return so many of the units, the first of every stratum and the same share of each but for rounding."""
-    strata = source.role_codes("stratum")
+    strata = strata_of(source)
     if strata is None:
         return order[:masked]
-    of_unit = np.zeros(source.n_units, dtype=np.intp)
-    of_unit[source.unit_codes[::-1]] = strata[::-1]
-    of_unit = of_unit[order]
+    of_unit = strata[order]
     size = np.bincount(of_unit)
     due = size * masked / len(order)
     number = np.floor(due).astype(np.intp)
@@ -353,7 +387,21 @@ def _units_drawn(reference: Microdata, most: int, rng: np.random.Generator) -> M
 
 def draw_units(data: Microdata, units: int, rng: np.random.Generator) -> tuple[Microdata, Microdata]:
     """Return the records of a random part of at most so many units, and the others."""
-    chosen = np.isin(data.unit_codes, rng.choice(data.n_units, min(units, data.n_units), replace=False))
+    return _parted(data, rng.choice(data.n_units, min(units, data.n_units), replace=False))
+
+
+def draw_halves(data: Microdata, rng: np.random.Generator) -> tuple[Microdata, Microdata]:
+    """Return two random halves of the units, of whole sampling units where a variable has that role."""
+    clusters, half = clusters_of(data), data.n_units // 2
+    if clusters is None:
+        return draw_units(data, half, rng)
+    order = grouped(rng.permutation(data.n_units), clusters, rng.permutation(len(clusters.names)))
+    return _parted(data, whole_clusters(order, clusters, strata_of(data), half))
+
+
+def _parted(data: Microdata, units: np.ndarray) -> tuple[Microdata, Microdata]:
+    """Return the records of some units, and the others."""
+    chosen = np.isin(data.unit_codes, units)
     return data.take(np.flatnonzero(chosen)), data.take(np.flatnonzero(~chosen))
 
 

@@ -71,7 +71,7 @@ class Checked:
 
     Parameters
     ----------
-    data, keys : as in `Ingested`, the data without the records that were set aside
+    data, keys, sampling_units : as in `Ingested`, the data without the records that were set aside
     set_aside : how many records were set aside
     report : the outcome of every rule on the raw data
     """
@@ -80,6 +80,7 @@ class Checked:
     keys: StoredTable | None
     set_aside: int
     report: ValidationReport
+    sampling_units: StoredTable | None = None
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def validate_raw(run: Run, ingested: Ingested, section: EditsSection) -> Checked
         if kept.sum() < 4:
             raise Refused(f"{aside} of {len(kept)} records violate an edit; too few are left to release")
         stored = _only(run, stored, kept)
-    return Checked(stored, ingested.keys, aside, report)
+    return Checked(stored, ingested.keys, aside, report, ingested.sampling_units)
 
 
 def _only(run: Run, data: StoredRecords, kept: np.ndarray) -> StoredRecords:

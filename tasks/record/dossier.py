@@ -124,6 +124,7 @@ class SplitSummary:
     original_units, reference_units : statistical units
     disjoint : how it is known that the two share no unit
     coinciding : records of the original whose values a record of the reference has, too
+    sampling_units : how many are on either side, each of them whole; empty where no variable has that role
     """
 
     kind: str
@@ -134,6 +135,7 @@ class SplitSummary:
     reference_units: int
     disjoint: str
     coinciding: int
+    sampling_units: tuple[int, ...] = ()
 
     @property
     def published(self) -> SplitSummary:

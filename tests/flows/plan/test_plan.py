@@ -159,6 +159,25 @@ def test_what_a_person_must_still_decide_is_listed_with_its_line(tmp_path):
     assert file.unconfirmed == ["line 10: a guess"]
 
 
+def test_a_released_code_of_sampling_units_is_warned_of(tmp_path):
+    released = load_plan(plan(tmp_path, l7="  - {name: s, kind: nominal, role: sampling-unit}")).plan
+    assert released.warnings[0].startswith("variables: s with the role sampling-unit is released")
+    more = "reference: {kind: cross, sampling_units: [s]}"
+    assert load_plan(plan(tmp_path, more, l7="  - {name: s, kind: nominal, role: excluded}")).plan.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("stated", "problem"),
+    [
+        ("{kind: cross, sampling_units: [s]}", "sampling_units names s, which is no column with the role"),
+        ("{kind: cross, sampling_units: [zz]}", "sampling_units names zz, which is no column"),
+        ("{kind: leave-one-out, sampling_units: [s]}", "only a reference of kind cross or holdout has sampling_units"),
+    ],
+)
+def test_sampling_units_that_cannot_be_set_apart_are_refused(tmp_path, stated, problem):
+    assert problem in refusal(plan(tmp_path, f"reference: {stated}"))
+
+
 def bound(name: str, **limits: float) -> str:
     stated = "".join(f", {k}: {v}" for k, v in limits.items())
     return f"{{edit: bound, name: {name}, variable: a{stated}}}"
