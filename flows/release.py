@@ -17,6 +17,7 @@ from flows.prepare import Prepared, plan_digest, prepare, read_source
 from tasks.assessment.assess import MaskedSides, assess
 from tasks.assessment.full_release import with_full_release
 from tasks.assessment.game import GamePlan, PlayedGame, play_game
+from tasks.assessment.group_figures import with_group_figures
 from tasks.assessment.halves import Earlier, judge_half
 from tasks.assessment.prior_releases import against_earlier
 from tasks.assessment.series import Terms, follow
@@ -191,6 +192,9 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     if sides.sub_table is not None:
         full = (run, MaskedSides(sides, masked), tested, assessment, plan.assessment, plan.policy)
         assessment = step("Measure the full release", with_full_release, *full)
+    if ingested.figures is not None:
+        whole = (assessment, sides, masked, ingested.figures)
+        assessment = step("Look for figures of groups", with_group_figures, *whole)
     game = _played(file, given, *tested, runner)
     assessment = replace(assessment, in_out_game=game.result if game else None)
     verdict = step("Decide by policy", decide, assessment, plan.policy)

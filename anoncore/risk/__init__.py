@@ -23,6 +23,13 @@ from anoncore.risk.disclosure import (
 )
 from anoncore.risk.dominance import Dominance, dominance
 from anoncore.risk.game import Game, GameSettings, GroupArea, Played, TargetRisk, choose_targets, play
+from anoncore.risk.group_figures import (
+    GroupFigure,
+    GroupFigures,
+    ReleasedFigures,
+    find_group_figures,
+    group_figures,
+)
 from anoncore.risk.inference import AttributeInference, InferenceRisk, InferenceSettings, attribute_inference
 from anoncore.risk.intervals import IntervalDisclosure, interval_disclosure
 from anoncore.risk.linkability import Linkability, linkability
@@ -93,6 +100,8 @@ __all__ = [
     "Game",
     "GameSettings",
     "GroupArea",
+    "GroupFigure",
+    "GroupFigures",
     "GroupRisk",
     "IdentifierMatches",
     "InferenceRisk",
@@ -114,6 +123,7 @@ __all__ = [
     "Proportion",
     "Queries",
     "Relabelling",
+    "ReleasedFigures",
     "ResidualRisk",
     "RiskCurves",
     "RiskReport",
@@ -152,6 +162,8 @@ __all__ = [
     "dominance",
     "dominated_averages",
     "extreme_records",
+    "find_group_figures",
+    "group_figures",
     "identical_records",
     "individual_risk",
     "interval_disclosure",

@@ -24,6 +24,7 @@ from anoncore.risk.copied_parts import CopiedParts, copied_parts, with_halves
 from anoncore.risk.density import Density, density
 from anoncore.risk.disclosure import Disclosure, DisclosureSettings, disclosure_risk
 from anoncore.risk.dominance import Dominance, dominance
+from anoncore.risk.group_figures import GroupFigures, group_figures
 from anoncore.risk.inference import InferenceRisk, InferenceSettings, attribute_inference
 from anoncore.risk.intervals import IntervalDisclosure, interval_disclosure
 from anoncore.risk.linkability import Linkability, linkability
@@ -154,6 +155,8 @@ class RiskReport(Summarised):
     tail, isolated, extreme, identical : records that the release matches too closely
     dominance : numbers that one unit dominates, and whether the release follows them
     averages : of groups, that are mostly one unit's; None unless released rows are linked to the source's
+    group_figures : variables computed from all records of a group, and whether the release repeats them; None where
+        the table may hold parts of groups
     close_pairs : among release, original and reference; None without a reference sample
     value_pairs : two values of one record released together; None without a reference sample
     membership, membership_rescaled : by the nearest released record, also once the columns of the release have the
@@ -183,6 +186,7 @@ class RiskReport(Summarised):
     identical: TailTest
     dominance: Dominance | None = None
     averages: DominatedAverages | None = None
+    group_figures: GroupFigures | None = None
     close_pairs: ClosePairs | None = None
     value_pairs: ValuesTogether | None = None
     membership: MembershipAttack | None = None
@@ -295,7 +299,7 @@ def measure_risk(
     """
     tables = EncodedTables.of(original, released, reference)
     report, curves = measure_encoded_risk(tables, settings or RiskSettings(), ranges=ranges, rng=rng)
-    return replace(report, curves=curves)
+    return replace(report, curves=curves, group_figures=group_figures(original, released))
 
 
 def measure_encoded_risk(
@@ -305,7 +309,8 @@ def measure_encoded_risk(
 
     Returns
     -------
-    RiskReport without its curves, and the curves, which are confidential
+    RiskReport without its curves, and the curves, which are confidential; without figures of groups, which need whole
+    groups
     """
     x, y, r = tables.x, tables.y, tables.r
     pairs_rng, linkage_rng, groups_rng, inference_rng, boxes_rng, attacks_rng, subsets_rng = rng.spawn(7)

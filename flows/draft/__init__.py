@@ -17,6 +17,7 @@ from anoncore.microdata.inference import words_of
 from anoncore.microdata.inference.vocabulary import DESIGN_WEIGHT
 from anoncore.profile import NESTED, Guess, find_rules, groups_that_stand_out, profile
 from flows.draft.document import Observed, document, has_heavy_amounts
+from flows.draft.figures import without_group_figures
 from flows.draft.readable import dropped, readable
 from flows.draft.roles import asked_about
 from flows.draft.table import NESTED_COLUMNS, Table
@@ -70,7 +71,7 @@ def draft_plan(data: Path, base: Path) -> str:
     units = Units.of(guesses, frame)
     if microdata is None:
         return document(table, guesses, units)
-    microdata = microdata.with_units(units.of_records)
+    guesses, microdata = without_group_figures(guesses, frame, microdata.with_units(units.of_records))
     rules, groups = find_rules(microdata, profiled.sums), groups_that_stand_out(microdata)
     computed = {getattr(f.edit, "dependent", None) for f in rules if f.active}
     guesses = asked_about(guesses, microdata, computed)

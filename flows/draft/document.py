@@ -20,6 +20,7 @@ from anoncore.microdata import Microdata
 from anoncore.microdata.inference import AREA, words_of
 from anoncore.profile import GROUP_NUMBERS, NAMES, Finding, Guess, StandsOut
 from anoncore.utility.totals import total_kept
+from flows.draft.figures import COMPUTED
 from flows.draft.roles import DIFFER
 from flows.draft.table import Table
 from flows.draft.units import Units
@@ -69,6 +70,11 @@ AREA_NUMBERS = (
 
 MAYBE_KNOWN = (
     "people differ by them, and names say no role: quasi-identifier if outsiders may know them, sensitive if none may"
+)
+
+GROUP_FIGURES = (
+    "numbers computed from all records of a group, excluded since they give one person's value away: another role if "
+    "every group is large, or the figures are public"
 )
 
 NOTHING_LEFT = """\
@@ -270,6 +276,8 @@ def _question(guess: Guess) -> tuple[int, str]:
     """Return what a person should confirm of a column, and how much it matters; nothing of most."""
     if guess.reason.endswith(DIFFER):
         return 6, MAYBE_KNOWN
+    if guess.confirm and guess.reason.startswith(COMPUTED):
+        return 2, GROUP_FIGURES
     if guess.confirm and guess.variable.role == "identifier":
         return 2, "identifiers by their values, not by name: if they do not say whose record it is, another role"
     if guess.confirm and guess.reason.startswith(GROUP_NUMBERS):

@@ -18,6 +18,7 @@ from anoncore.risk import (
     RiskReport,
     RiskSettings,
     compare_encoded,
+    group_figures,
     measure_encoded_risk,
     relabelling,
     twins_by_chance,
@@ -189,18 +190,16 @@ def _records(tables: EncodedTables) -> Records:
 def with_external_files(assessment: Assessment, prepared: Prepared) -> Assessment:
     """Return the assessment with what externally produced files hold besides what was measured."""
     same, n, overlap = assessment.risk.identical, assessment.records, None
+    original, released = prepared.sides.original.load(), prepared.masked.measured.load()
     if n.reference is not None:
         others = assessment.risk.comparison.n_reference
         p = twins_by_chance(same.n_reference, same.n_duplicates, n.original, others)
         overlap = ReferenceOverlap(same.n_reference, same.n_duplicates, same.n, p, prepared.named_reference)
     reference = prepared.sides.reference
-    levels = relabelling(
-        prepared.sides.original.load(),
-        prepared.masked.measured.load(),
-        None if reference is None else reference.load(),
-    )
+    levels = relabelling(original, released, None if reference is None else reference.load())
     external = ExternalFiles(len(prepared.unknown), prepared.named_released, overlap, prepared.supposed, levels)
-    return replace(assessment, external=external)
+    risk = replace(assessment.risk, group_figures=group_figures(original, released))
+    return replace(assessment, risk=risk, external=external)
 
 
 def _continuous_form(

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from anoncore.microdata import Variable
+import pandas as pd
+
+from anoncore.microdata import Microdata, Variable
+from anoncore.risk import GroupFigure, find_group_figures
 from tasks.common.keys import keyed_digest
 from tasks.common.run import Run
 from tasks.common.workspace import StoredRecords, StoredTable
@@ -19,15 +22,22 @@ from tasks.record.dossier import SourceSummary
 
 @dataclass(frozen=True)
 class Ingested:
-    """The source as microdata with its units, and what joins them as text, by reference, with what was read.
+    """The source as microdata with its units, by reference, with what was read.
 
-    ``sampling_units`` is the text of the columns that name them, where they are not released.
+    Parameters
+    ----------
+    data, keys : the table, and what joins its records as text
+    summary : what was read
+    sampling_units : text of the columns that name them, where they are not released
+    figures : variables that were computed from all records of a group, which no part of the table shows; None of
+        tables in partitions, where they are not looked for
     """
 
     data: StoredRecords
     keys: StoredTable | None
     summary: SourceSummary
     sampling_units: StoredTable | None = None
+    figures: tuple[GroupFigure, ...] | None = None
 
 
 def ingest(
@@ -69,4 +79,12 @@ def ingest(
             notes=tuple(notes),
         ),
         run.workspace.store_table("sampling-units", identities(frame, sampling_units)) if sampling_units else None,
+        _figures(frame, data),
     )
+
+
+def _figures(frame: pd.DataFrame, data: Microdata) -> tuple[GroupFigure, ...]:
+    """Look for figures of groups in the whole table, dropped columns too."""
+    read = frame.reset_index(drop=True)
+    columns = {name: data.frame[name] if name in data.schema else read[name] for name in read.columns}
+    return find_group_figures(pd.DataFrame(columns), data.schema.masked, data.units)

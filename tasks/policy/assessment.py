@@ -280,9 +280,10 @@ class Assessment:
     def of(self, half: Half) -> Assessment:
         """Return the assessment with what was measured of one half in place of what was measured of all records.
 
-        Groups on the quasi-identifiers are those of all records: a half is a smaller sample of the population.
+        Groups on the quasi-identifiers are those of all records: a half is a smaller sample of the population. So are
+        figures of groups, of which a half holds parts.
         """
-        risk = replace(half.risk, disclosure=self.risk.disclosure)
+        risk = replace(half.risk, disclosure=self.risk.disclosure, group_figures=self.risk.group_figures)
         return replace(self, records=half.records, risk=risk, prior_releases=half.prior_releases, halves=())
 
     def to_json(self) -> dict[str, Any]:

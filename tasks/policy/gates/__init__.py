@@ -14,6 +14,7 @@ GATES: tuple[Gate, ...] = tuple(
         "extreme",
         "dominance",
         "dominated_averages",
+        "group_figures",
         "value_pairs",
         "singling_out",
         "membership",

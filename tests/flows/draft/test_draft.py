@@ -107,6 +107,43 @@ def test_chance_proposes_no_group(tmp_path):
     assert "group-anonymity" not in drafted(on_a_map(tmp_path, garrison=False))
 
 
+# ---------------------------------------------------------------- figures of groups
+
+
+def employees(folder: Path) -> Path:
+    draw = np.random.default_rng(6)
+    firm = np.repeat(np.arange(30), 20)
+    wage = np.exp(8 + draw.normal(0, 0.3, 30)[firm] + draw.normal(0, 0.3, 600)).round()
+    frame = pd.DataFrame({"firm": [f"F{f}" for f in firm], "age": draw.integers(18, 65, 600), "wage": wage})
+    wages = frame.groupby("firm")["wage"]
+    index = draw.normal(100, 10, 30).round(1)[firm]
+    frame = frame.assign(firm_top_wage=wages.transform("max"), average=wages.transform("mean").round(1), index=index)
+    return csv(folder, frame.astype({"wage": int, "firm_top_wage": int}))
+
+
+def test_figures_of_groups_are_excluded_and_asked_about_and_no_lookup_keeps_them(tmp_path):
+    data = employees(tmp_path)
+    text = drafted(data)
+    file = loaded(data, text)
+    roles = {name: v.role for name, v in variables(file.plan).items()}
+    assert {name for name, role in roles.items() if role == "excluded"} == {"firm_top_wage", "average"}
+    assert [e.dependent for e in file.plan.edits.rules if isinstance(e, LookupEdit)] == ["index"]
+    (question,) = [line for line in text.splitlines() if "numbers computed from all records of a group" in line]
+    assert re.match(r"#   1\. lines \d+ \(firm_top_wage\), \d+ \(average\): ", question)
+    assert "# confirm: computed from all records of a group: greatest wage of the same firm; " in text
+    assert not file.plan.problems(tmp_path)
+
+
+def test_a_figure_of_a_dropped_column_is_known_when_the_table_is_read(tmp_path):
+    data = employees(tmp_path)
+    text = re.sub(r"(name: firm_top_wage, kind: \w+, role: )excluded", r"\1other", drafted(data))
+    text = re.sub(r"(name: wage, kind: continuous, role: )\w+", r"\1excluded", text)
+    file = loaded(data, "\n".join(line for line in text.splitlines() if "limits of wage" not in line))
+    run = Run.start(Home.locate(tmp_path / "home"), file.plan.seed)
+    figures = ingest(run, file.plan.source, file.plan.variables, file.base).figures
+    assert [(one.variable, one.number, one.group) for one in figures] == [("firm_top_wage", "wage", "firm")]
+
+
 # ---------------------------------------------------------------- real data
 
 

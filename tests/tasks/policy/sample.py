@@ -22,6 +22,8 @@ from anoncore.risk import (
     Dominance,
     DominatedAverages,
     ExtremeRecords,
+    GroupFigure,
+    GroupFigures,
     InferenceRisk,
     Linkability,
     Linkage,
@@ -32,6 +34,7 @@ from anoncore.risk import (
     NamedAttack,
     PartialCopies,
     Queries,
+    ReleasedFigures,
     RiskReport,
     ScoreAttack,
     ScoreCoincidence,
@@ -69,6 +72,7 @@ N = 814
 SHARE = Proportion(0.1, 0.08, 0.12, N)
 # A level of the original that no released record holds.
 SECRET = "only-before"
+FIRM_WAGE = GroupFigure("firm_wage", "wage", "firm", "mean")
 KNOWLEDGE = ("all variables", "half of the variables", "quasi-identifiers")
 STATISTICS = ("mean", "variance", "correlation", "rank_correlation")
 
@@ -186,6 +190,7 @@ def risk() -> RiskReport:
         extreme=ExtremeRecords(N, 4, 0, 0, 5.0, 0.1, "pass"),
         dominance=Dominance(8, 1, (), False),
         averages=DominatedAverages(4, (), 0),
+        group_figures=GroupFigures(4, (ReleasedFigures(FIRM_WAGE, 30, 2, 2.5, 0.7, 0.1),)),
         identical=tail(n_released=0, n_reference=0, tau=0.0, p=1.0),
         close_pairs=ClosePairs(9, 3, 2 * N, 9, 5, 0.1, 0.5),
         value_pairs=ValuesTogether(("income", "height"), 11, 3, N, 0.01, -0.01, 0.03, 21, 21, 0.05, 0.95, "pass"),

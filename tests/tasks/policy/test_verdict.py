@@ -45,6 +45,7 @@ def test_when_every_gate_passes_it_is_published() -> None:
         "extreme records",
         "dominated numbers",
         "dominated averages",
+        "group figures",
         "value pairs",
         "singling out",
         "membership",

@@ -1,0 +1,306 @@
+"""Numbers that were computed from another number of all records of a group, as the greatest wage of a firm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Flags = NDArray[np.bool_]
+Figure = Literal["mean", "median", "least", "greatest", "sum"]
+FIGURES: tuple[Figure, ...] = get_args(Figure)
+SUM = 4
+EXTREMES = LEAST, GREATEST = 2, 3
+
+FEWEST = 8  # groups, and different figures of theirs, that must agree
+AGREE = 0.9  # of the groups in which the number varies
+VARY = 0.5  # of the groups
+WITHIN = 0.05  # least share of a number's variance that is within groups
+OVERLAP = 0.5  # of the groups, in the order of their least numbers, that reach into the next: else they are its classes
+SCREENED = 40  # groups, the smallest, on which all pairs of numbers are tried first
+PASSED = 0.6  # of these
+FEWEST_SCREENED = 3  # records of a screened group
+PAIRS = 256  # of records of one group, on which a number is tried first for being the same in both
+EXACT, SHIFTED = (
+    0.5,
+    0.75,
+)  # units of a figure by which it may differ: rounded, and beside an estimated constant
+COARSE = 0.1  # of its standard deviation: above, a constant and a factor fit too much
+LIMIT = 1e-6  # of its range: rounding of single precision
+
+
+class Computed(NamedTuple):
+    """Places of a figure and of the number that it is computed from, of the groups' column, -1 for its own values."""
+
+    figure: int
+    number: int
+    group: int
+    kind: Figure
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Groups:
+    """Records in the order of their groups.
+
+    Parameters
+    ----------
+    rows : (M,) records that are in a group
+    starts : (G,) the first of each group among them
+    own : the groups are the values of the figure itself
+    """
+
+    rows: Codes
+    starts: Codes
+    own: bool = False
+
+    @classmethod
+    def of(cls, codes: Codes, *, own: bool = False) -> _Groups:
+        """Sort the records by their codes; those below 0 are in no group."""
+        rows = np.argsort(codes, kind="stable")[int((codes < 0).sum()) :]
+        return cls(rows, np.flatnonzero(np.diff(codes[rows], prepend=-1)), own)
+
+    @property
+    def sizes(self) -> Codes:
+        """Return (G,) the records of each group."""
+        return np.diff(np.append(self.starts, len(self.rows)))
+
+    @property
+    def of_rows(self) -> Codes:
+        """Return (M,) the group of each record."""
+        return np.repeat(np.arange(len(self.starts)), self.sizes)
+
+    def smallest(self) -> _Groups:
+        """Return the smallest groups with enough records: a figure of all groups is one of these."""
+        sizes = self.sizes
+        chosen = np.argsort(np.where(sizes < FEWEST_SCREENED, len(self.rows) + 1, sizes), kind="stable")[:SCREENED]
+        kept = np.isin(self.of_rows, chosen)
+        return _Groups(self.rows[kept], np.flatnonzero(np.diff(self.of_rows[kept], prepend=-1)), self.own)
+
+    def first(self, values: Floats) -> Floats:
+        """Return (G, …) a value of each group that is the same in all its records, from (N, …) values."""
+        return np.asarray(np.fmax.reduceat(values[self.rows], self.starts))
+
+    def same(self, values: Floats) -> Flags:
+        """Return which columns of ``values`` (N, n) have one value in each group, missing ones apart."""
+        inside = values[self.rows]
+        low, high = np.fmin.reduceat(inside, self.starts), np.fmax.reduceat(inside, self.starts)
+        return np.asarray(((low == high) | np.isnan(low)).all(axis=0))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Figures:
+    """Figures of groups.
+
+    Parameters
+    ----------
+    values : (5, G, n) those of `FIGURES`, of each number; NaN where it does not vary within the group
+    counts : (G, n) records with a number
+    """
+
+    values: Floats
+    counts: Floats
+
+    @classmethod
+    def of(cls, numbers: Floats, groups: _Groups) -> _Figures:
+        """Compute them of numbers (N, n); no medians where groups are the figure's own values.
+
+        Numbers beside equal values often lie around these, so that many medians are equal to them.
+        """
+        inside, starts = numbers[groups.rows], groups.starts
+        counts = np.add.reduceat(~np.isnan(inside), starts).astype(np.float64)
+        sums = np.add.reduceat(np.nan_to_num(inside), starts)
+        low, high = np.fmin.reduceat(inside, starts), np.fmax.reduceat(inside, starts)
+        means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+        medians = np.full_like(means, np.nan) if groups.own else _medians(inside, groups, counts)
+        values = np.stack([means, medians, low, high, sums])
+        values[:, ~(high > low)] = np.nan
+        return cls(values, counts)
+
+
+def _medians(inside: Floats, groups: _Groups, counts: Floats) -> Floats:
+    """Return (G, n) medians of numbers (M, n) in the order of their groups."""
+    of_rows, last = groups.of_rows, len(inside) - 1
+    medians = np.empty_like(counts)
+    for at, column in enumerate(inside.T):
+        ranked = column[np.lexsort((column, of_rows))]
+        present = np.maximum(counts[:, at], 1).astype(np.intp)
+        middle = [np.minimum(groups.starts + place, last) for place in ((present - 1) // 2, present // 2)]
+        medians[:, at] = (ranked[middle[0]] + ranked[middle[1]]) / 2
+    return medians
+
+
+def computed_figures(
+    numbers: Floats, units: Floats, figures: Flags, groups: Codes, people: Codes | None = None
+) -> list[Computed]:
+    """Find the numbers that are a figure of groups, computed from another number of their records.
+
+    Groups are the values of any column that determines the figure; of a figure that none does, its own values, if it
+    is then equal to the mean, the sum or an extreme that one record alone has. Otherwise it may be a constant plus a
+    multiple of a mean, median, least or greatest number, so that centred and scaled ones are found. Its groups must
+    hold several units, and the number must vary within them, not be cut into classes by them.
+
+    Parameters
+    ----------
+    numbers : (N, n) float64, NaN where missing
+    units : (n,) precision of each, 0 for none
+    figures : (n,) which of them to look at; all serve as what is computed from
+    groups : (N, m) values of columns as codes, -1 where missing; the first n are those of the numbers
+    people : (N,) the statistical unit of each record; None where each is its own
+
+    Returns
+    -------
+    list of Computed, one for each figure at most, in their order
+
+    Examples
+    --------
+    >>> draw = np.random.default_rng(0)
+    >>> firm, wage = np.arange(200) // 10, draw.integers(1000, 9000, 200).astype(float)
+    >>> top = np.maximum.reduceat(wage, np.arange(0, 200, 10))[firm]
+    >>> columns = np.column_stack([wage, top])
+    >>> codes = [np.unique(column, return_inverse=True)[1] for column in columns.T]
+    >>> computed_figures(columns, np.ones(2), np.ones(2, dtype=bool), np.column_stack([*codes, firm]))
+    [Computed(figure=1, number=0, group=2, kind='greatest')]
+    """
+    records, width = numbers.shape
+    levels = groups.max(axis=0, initial=-1) + 1
+    known = (~np.isnan(numbers)).sum(axis=0)
+    candidates = np.flatnonzero(figures & (levels[:width] >= FEWEST) & (levels[:width] <= known / 3))
+    found: dict[int, Computed] = {}
+    determined: set[int] = set()
+    usable = np.flatnonzero((levels >= FEWEST) & (levels <= records / 2)).tolist()
+    # Of columns with the same groups the first names them: levels sooner than another figure.
+    order = sorted(usable, key=lambda at: (at < width, levels[at]))
+    for group in order:
+        asked = [at for at in candidates.tolist() if at != group and levels[at] <= levels[group]]
+        ordered = _Groups.of(groups[:, group])
+        asked = _determined(numbers, asked, ordered)
+        determined |= set(asked)
+        found |= _search(numbers, units, [at for at in asked if at not in found], group, ordered, people)
+    for at in candidates.tolist():
+        if at not in determined:
+            found |= _search(numbers, units, [at], -1, _Groups.of(groups[:, at], own=True), people)
+    return [found[at] for at in sorted(found)]
+
+
+def _determined(numbers: Floats, asked: list[int], groups: _Groups) -> list[int]:
+    """Return which numbers have one value in each group; a sample of pairs of records refutes most."""
+    inside = np.ones(len(groups.rows), dtype=bool)
+    inside[groups.starts] = False
+    second = np.flatnonzero(inside)
+    second = second[:: max(1, len(second) // PAIRS)]
+    one, other = (numbers[groups.rows[at]][:, asked] for at in (second, second - 1))
+    differ = (one != other) & ~np.isnan(one) & ~np.isnan(other)
+    left = [at for at, refuted in zip(asked, differ.any(axis=0), strict=True) if not refuted]
+    return [at for at in left if groups.same(numbers[:, [at]])[0]]
+
+
+def _search(
+    numbers: Floats, units: Floats, asked: list[int], group: int, groups: _Groups, people: Codes | None
+) -> dict[int, Computed]:
+    """Return the first number and kind that each figure of one set of groups is computed from."""
+    if not asked or (people is not None and not _hold_several(groups, people)):
+        return {}
+    some = groups.smallest()
+    others = _Figures.of(numbers, some).values
+    found: dict[int, Computed] = {}
+    for at in asked:
+        for kind, number in _promising(some.first(numbers[:, at]), others, float(units[at]), own=groups.own):
+            if number in (at, group):
+                continue
+            if _is_figure(numbers[:, at], numbers[:, [number]], groups, FIGURES.index(kind), float(units[at])):
+                found[at] = Computed(at, number, group, kind)
+                break
+    return found
+
+
+def _hold_several(groups: _Groups, people: Codes) -> bool:
+    """Whether at least half of the groups hold records of several units."""
+    own = people[groups.rows]
+    several = np.minimum.reduceat(own, groups.starts) < np.maximum.reduceat(own, groups.starts)
+    return bool(several.mean() >= VARY)
+
+
+def _promising(figure: Floats, others: Floats, unit: float, *, own: bool) -> Iterator[tuple[Figure, int]]:
+    """Yield kinds and numbers whose figures (5, G, n) agree with ``figure`` (G,) in most groups, the best first."""
+    shares = np.stack([_agreement(figure, one, unit, exact=own or k == SUM) for k, one in enumerate(others)])
+    if own:
+        shares *= _is_fine(figure, unit)
+    for place in np.argsort(-shares, axis=None, kind="stable").tolist():
+        kind, number = np.unravel_index(place, shares.shape)
+        if shares[kind, number] < PASSED:
+            return
+        yield FIGURES[int(kind)], int(number)
+
+
+def _agreement(figure: Floats, others: Floats, unit: float, *, exact: bool) -> Floats:
+    """Return (n,) in which share of the groups with both a figure (G,) is one of ``others`` (G, n).
+
+    Equal up to rounding; unless it must be ``exact``, also up to a constant, or a constant and a factor.
+    """
+    both = ~np.isnan(others) & ~np.isnan(figure)[:, None]
+    counts = both.sum(axis=0)
+    shares = np.zeros(others.shape[1])
+    some = np.flatnonzero(counts >= FEWEST)
+    if not len(some):
+        return shares
+    y = np.where(both, figure[:, None], np.nan)[:, some]
+    x = np.where(both, others, np.nan)[:, some]
+    slack = LIMIT * float(np.nanmax(figure) - np.nanmin(figure))
+    fits = [np.abs(y - x) <= EXACT * unit + slack]
+    if not exact and _is_fine(figure, unit):
+        centred, deviation = x - np.nanmean(x, axis=0), y - np.nanmean(y, axis=0)
+        spread = np.nansum(centred**2, axis=0)
+        slope = np.nansum(centred * deviation, axis=0) / np.where(spread > 0, spread, np.inf)
+        residuals = y - x - np.nanmedian(y - x, axis=0), deviation - slope * centred
+        fits += [np.abs(one) <= SHIFTED * unit + slack for one in residuals]
+    shares[some] = np.max([fit.sum(axis=0) for fit in fits], axis=0) / counts[some]
+    return shares
+
+
+def _is_fine(figure: Floats, unit: float) -> bool:
+    """Whether a figure (G,) is recorded finely enough that few others agree with it by chance."""
+    return SHIFTED * unit <= COARSE * float(np.nanstd(figure))
+
+
+def _is_figure(figure: Floats, number: Floats, groups: _Groups, kind: int, unit: float) -> bool:
+    """Whether a figure (N,) is one of a number (N, 1) in nearly all groups in which that varies, and no class of it."""
+    of_groups, own = _Figures.of(number, groups), groups.first(figure)
+    values = of_groups.values[:, :, 0]
+    vary = ~np.isnan(values[kind]) & ~np.isnan(own)
+    enough = vary.sum() >= FEWEST and vary.mean() >= VARY
+    if not enough or min(len(np.unique(one[vary])) for one in (own, values[kind])) < FEWEST:
+        return False
+    if _agreement(own, values[kind][:, None], unit, exact=groups.own or kind == SUM)[0] < AGREE:
+        return False
+    # What counts the records is no figure of a number that hardly varies.
+    if _agreement(own[vary], of_groups.counts[vary], unit, exact=False)[0] >= VARY:
+        return False
+    if not _varies_within(number[groups.rows, 0], groups) or not _overlaps(values[LEAST][vary], values[GREATEST][vary]):
+        return False
+    return not groups.own or kind not in EXTREMES or _held_by_one(number[groups.rows, 0], values[kind], groups)
+
+
+def _varies_within(inside: Floats, groups: _Groups) -> bool:
+    """Whether numbers (M,) vary within groups by more than a small part of their variance."""
+    of_rows, known = groups.of_rows, ~np.isnan(inside)
+    counts = np.bincount(of_rows[known], minlength=len(groups.starts))
+    means = np.bincount(of_rows[known], inside[known], minlength=len(counts)) / np.maximum(counts, 1)
+    rest = inside[known] - means[of_rows[known]]
+    return bool(np.mean(rest**2) >= WITHIN * np.var(inside[known]))
+
+
+def _overlaps(low: Floats, high: Floats) -> bool:
+    """Whether most groups reach into the next one, unlike the classes into which a number is cut."""
+    order = np.argsort(low, kind="stable")
+    return bool(np.mean(high[order][:-1] > low[order][1:]) >= OVERLAP)
+
+
+def _held_by_one(inside: Floats, extremes: Floats, groups: _Groups) -> bool:
+    """Whether one record alone has the extreme in nearly every group: a limit is reached by several, or by none."""
+    at = np.add.reduceat(inside == extremes[groups.of_rows], groups.starts)[~np.isnan(extremes)]
+    return bool(np.mean(at == 1) >= AGREE)
