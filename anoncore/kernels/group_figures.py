@@ -25,6 +25,7 @@ OVERLAP = 0.5  # of the groups, in the order of their least numbers, that reach 
 SCREENED = 40  # groups, the smallest, on which all pairs of numbers are tried first
 PASSED = 0.6  # of these
 FEWEST_SCREENED = 3  # records of a screened group
+SAMPLED = 10_000  # first records, and as many from all over the table, by which most numbers are refuted
 PAIRS = 256  # of records of one group, on which a number is tried first for being the same in both
 EXACT, SHIFTED = (
     0.5,
@@ -74,12 +75,16 @@ class _Groups:
         """Return (M,) the group of each record."""
         return np.repeat(np.arange(len(self.starts)), self.sizes)
 
-    def smallest(self) -> _Groups:
-        """Return the smallest groups with enough records: a figure of all groups is one of these."""
-        sizes = self.sizes
-        chosen = np.argsort(np.where(sizes < FEWEST_SCREENED, len(self.rows) + 1, sizes), kind="stable")[:SCREENED]
-        kept = np.isin(self.of_rows, chosen)
-        return _Groups(self.rows[kept], np.flatnonzero(np.diff(self.of_rows[kept], prepend=-1)), self.own)
+    @classmethod
+    def smallest(cls, codes: Codes, *, own: bool = False) -> _Groups:
+        """Take the smallest groups with enough records, without sorting all: a figure of all groups is one of these."""
+        sizes = np.bincount(codes[codes >= 0])
+        chosen = np.argsort(np.where(sizes < FEWEST_SCREENED, len(codes) + 1, sizes), kind="stable")[:SCREENED]
+        is_chosen = np.zeros(len(sizes) + 1, dtype=bool)  # the last place is that of code -1
+        is_chosen[chosen] = True
+        kept = np.flatnonzero(is_chosen[codes])
+        some = cls.of(codes[kept], own=own)
+        return cls(kept[some.rows], some.starts, own)
 
     def first(self, values: Floats) -> Floats:
         """Return (G, …) a value of each group that is the same in all its records, from (N, …) values."""
@@ -177,41 +182,53 @@ def computed_figures(
     order = sorted(usable, key=lambda at: (at < width, levels[at]))
     for group in order:
         asked = [at for at in candidates.tolist() if at != group and levels[at] <= levels[group]]
-        ordered = _Groups.of(groups[:, group])
-        asked = _determined(numbers, asked, ordered)
+        asked = _determined(numbers, asked, groups[:, group])
         determined |= set(asked)
-        found |= _search(numbers, units, [at for at in asked if at not in found], group, ordered, people)
+        found |= _search(numbers, units, [at for at in asked if at not in found], group, groups[:, group], people)
     for at in candidates.tolist():
         if at not in determined:
-            found |= _search(numbers, units, [at], -1, _Groups.of(groups[:, at], own=True), people)
+            found |= _search(numbers, units, [at], -1, groups[:, at], people)
     return [found[at] for at in sorted(found)]
 
 
-def _determined(numbers: Floats, asked: list[int], groups: _Groups) -> list[int]:
-    """Return which numbers have one value in each group; a sample of pairs of records refutes most."""
+def _determined(numbers: Floats, asked: list[int], codes: Codes) -> list[int]:
+    """Return which numbers have one value in each group; pairs of records refute most, of some records already."""
+    records = np.arange(len(codes))
+    some = np.union1d(records[:SAMPLED], records[:: max(1, len(codes) // SAMPLED)])
+    for rows in (some, records):
+        if asked:
+            groups = _Groups.of(codes[rows])
+            asked = _not_refuted(numbers, asked, _Groups(rows[groups.rows], groups.starts))
+    return [at for at in asked if groups.same(numbers[:, [at]])[0]] if asked else []
+
+
+def _not_refuted(numbers: Floats, asked: list[int], groups: _Groups) -> list[int]:
+    """Return which numbers are the same in some pairs of records of one group."""
     inside = np.ones(len(groups.rows), dtype=bool)
     inside[groups.starts] = False
     second = np.flatnonzero(inside)
     second = second[:: max(1, len(second) // PAIRS)]
     one, other = (numbers[groups.rows[at]][:, asked] for at in (second, second - 1))
     differ = (one != other) & ~np.isnan(one) & ~np.isnan(other)
-    left = [at for at, refuted in zip(asked, differ.any(axis=0), strict=True) if not refuted]
-    return [at for at in left if groups.same(numbers[:, [at]])[0]]
+    return [at for at, refuted in zip(asked, differ.any(axis=0), strict=True) if not refuted]
 
 
 def _search(
-    numbers: Floats, units: Floats, asked: list[int], group: int, groups: _Groups, people: Codes | None
+    numbers: Floats, units: Floats, asked: list[int], group: int, codes: Codes, people: Codes | None
 ) -> dict[int, Computed]:
     """Return the first number and kind that each figure of one set of groups is computed from."""
-    if not asked or (people is not None and not _hold_several(groups, people)):
+    if not asked:
         return {}
-    some = groups.smallest()
+    own, found, groups = group < 0, dict[int, Computed](), None
+    some = _Groups.smallest(codes, own=own)
     others = _Figures.of(numbers, some).values
-    found: dict[int, Computed] = {}
     for at in asked:
-        for kind, number in _promising(some.first(numbers[:, at]), others, float(units[at]), own=groups.own):
+        for kind, number in _promising(some.first(numbers[:, at]), others, float(units[at]), own=own):
             if number in (at, group):
                 continue
+            groups = groups or _Groups.of(codes, own=own)
+            if people is not None and not _hold_several(groups, people):
+                return {}
             if _is_figure(numbers[:, at], numbers[:, [number]], groups, FIGURES.index(kind), float(units[at])):
                 found[at] = Computed(at, number, group, kind)
                 break
