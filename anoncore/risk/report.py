@@ -35,6 +35,7 @@ from anoncore.risk.partial_copies import PartialCopies, ScoredHalves
 from anoncore.risk.population import Missing
 from anoncore.risk.prediction import PredictionMeasures, sample_queries
 from anoncore.risk.presence import ValuePresence, value_presence
+from anoncore.risk.sampling_units import SharedSamplingUnits, shared_sampling_units
 from anoncore.risk.scores import Certainty
 from anoncore.risk.shrinkage import UNDONE, without_shrinkage
 from anoncore.risk.singling_out import SinglingOut, singling_out
@@ -157,6 +158,7 @@ class RiskReport(Summarised):
     averages : of groups, that are mostly one unit's; None unless released rows are linked to the source's
     group_figures : variables computed from all records of a group, and whether the release repeats them; None where
         the table may hold parts of groups
+    sampling_units : whether non-members are of those of members; None without released ones or non-members
     close_pairs : among release, original and reference; None without a reference sample
     value_pairs : two values of one record released together; None without a reference sample
     membership, membership_rescaled : by the nearest released record, also once the columns of the release have the
@@ -187,6 +189,7 @@ class RiskReport(Summarised):
     dominance: Dominance | None = None
     averages: DominatedAverages | None = None
     group_figures: GroupFigures | None = None
+    sampling_units: SharedSamplingUnits | None = None
     close_pairs: ClosePairs | None = None
     value_pairs: ValuesTogether | None = None
     membership: MembershipAttack | None = None
@@ -332,6 +335,7 @@ def measure_encoded_risk(
         extreme=max((c.extreme(settings.tau) for c in (close, seen) if c), key=lambda rule: rule.n_matched),
         dominance=dominance(tables.original, tables.released, tables.reference),
         averages=_averages(tables, settings),
+        sampling_units=shared_sampling_units(tables.original, tables.released, tables.reference),
         identical=close.identical(settings.level),
         close_pairs=close.pairs(settings.tau),
         value_pairs=_value_pairs(tables, rows, settings.margin, pairs_rng),

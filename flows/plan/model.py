@@ -43,6 +43,8 @@ from tasks.tracking.mlflow import TrackingSection
 
 MAX_PROBLEMS = 30
 T = TypeVar("T")
+# Roles of columns that may name the sampling unit of a record.
+_NAMES_SAMPLING_UNITS = ("excluded", "sampling-unit", "stratum")
 
 
 class Plan(Section):
@@ -114,14 +116,15 @@ class Plan(Section):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is in order and may be meant, and says more than a custodian may know."""
-        codes = [v.name for v in self.variables if v.role == "sampling-unit" and v.is_masked]
+        named_there = self.reference.sampling_units
+        codes = [v.name for v in self.variables if v.role == "sampling-unit" and v.is_masked and not named_there]
         if not codes:
             return ()
         return (
             f"variables: {named(codes)} with the role sampling-unit is released: its values name the sampling units "
             "that were drawn, and anyone who knows that a person is of one of them knows that the person may be in the "
-            "data. Attacks see this with cross and holdout; give the role excluded, and name the columns under "
-            "reference: sampling_units",
+            "data. Attacks do not see this while both sides hold the same sampling units; give the role excluded, or "
+            "name the columns under reference: sampling_units",
         )
 
     def public_text(self) -> str:
@@ -295,10 +298,10 @@ def _unit_problems(unit: tuple[str, ...], schema: Schema) -> Iterator[str]:
 
 
 def _sampling_problems(names: tuple[str, ...], schema: Schema) -> Iterator[str]:
-    if unsuitable := [n for n in names if n not in schema or schema[n].role not in ("excluded", "stratum")]:
+    if unsuitable := [n for n in names if n not in schema or schema[n].role not in _NAMES_SAMPLING_UNITS]:
         yield (
-            f"reference: sampling_units names {named(unsuitable)}, which is no column with the role excluded or "
-            "stratum; where sampling units are released, a variable with the role sampling-unit names them"
+            f"reference: sampling_units names {named(unsuitable)}, which is no column with the role excluded, "
+            "sampling-unit or stratum"
         )
 
 

@@ -43,13 +43,13 @@ class ReferenceSection(Section):
         apart before masking and never released. ``file``: units from another table with the same columns.
         ``leave-one-out``: all records are released and each is compared with the rest of the source; membership
         inference cannot be tested then. Of a ``cross`` and a ``holdout`` whole sampling units are on one side, where
-        variables have that role or ``sampling_units`` names them.
+        ``sampling_units`` names them.
     share : Of the units that a ``holdout`` sets apart.
     source : The other table, with the keys of the plan's ``source``. Only with ``kind: file``.
     disjoint_by : How it is established that the file shares no unit with the source: by comparing identifiers, of
         which none may occur in both, or by the custodian's statement.
-    sampling_units : The columns that together name the sampling unit of a record where that is not released: each has
-        the role excluded, or stratum where units are numbered anew in each. Only with ``cross`` and ``holdout``.
+    sampling_units : The columns that together name the sampling unit of a record: each has the role excluded or
+        sampling-unit, or stratum where units are numbered anew in each. Only with ``cross`` and ``holdout``.
     """
 
     kind: Literal["cross", "holdout", "file", "leave-one-out"] = "holdout"
@@ -127,7 +127,8 @@ def split(
         return _split_partitions(run, checked.data, section)
     source = checked.data.load()
     keys = None if checked.keys is None else checked.keys.load()
-    clusters = clusters_of(source, None if checked.sampling_units is None else checked.sampling_units.load())
+    dropped = None if checked.sampling_units is None else checked.sampling_units.load()
+    clusters = clusters_of(source, dropped) if section.sampling_units else None
     most = None if clusters is not None else _above(most, source, section.kind)
     if section.kind == "leave-one-out":
         sub = None
@@ -387,21 +388,7 @@ def _units_drawn(reference: Microdata, most: int, rng: np.random.Generator) -> M
 
 def draw_units(data: Microdata, units: int, rng: np.random.Generator) -> tuple[Microdata, Microdata]:
     """Return the records of a random part of at most so many units, and the others."""
-    return _parted(data, rng.choice(data.n_units, min(units, data.n_units), replace=False))
-
-
-def draw_halves(data: Microdata, rng: np.random.Generator) -> tuple[Microdata, Microdata]:
-    """Return two random halves of the units, of whole sampling units where a variable has that role."""
-    clusters, half = clusters_of(data), data.n_units // 2
-    if clusters is None:
-        return draw_units(data, half, rng)
-    order = grouped(rng.permutation(data.n_units), clusters, rng.permutation(len(clusters.names)))
-    return _parted(data, whole_clusters(order, clusters, strata_of(data), half))
-
-
-def _parted(data: Microdata, units: np.ndarray) -> tuple[Microdata, Microdata]:
-    """Return the records of some units, and the others."""
-    chosen = np.isin(data.unit_codes, units)
+    chosen = np.isin(data.unit_codes, rng.choice(data.n_units, min(units, data.n_units), replace=False))
     return data.take(np.flatnonzero(chosen)), data.take(np.flatnonzero(~chosen))
 
 

@@ -13,7 +13,7 @@ from tasks.assessment.tuning.search import Stage
 from tasks.assessment.tuning.variation import Variation
 from tasks.common.errors import Refused
 from tasks.common.run import Run
-from tasks.intake.split import Sides, Split, draw_halves, draw_units
+from tasks.intake.split import Sides, Split, draw_units
 from tasks.policy.limits import SHARE
 
 # Fewer units than this on a side of the search prove nothing about any setting.
@@ -97,12 +97,12 @@ def cut(run: Run, split: Split, kind: str) -> Parts:
     original = split.original.load()
     rng = np.random.default_rng(int(hashlib.sha256(f"tune {run.streams.persistent_key()}".encode()).hexdigest(), 16))
     if split.reference is None:
-        seen, unseen = draw_halves(original, rng)
+        seen, unseen = _halves(original, rng)
         search, confirm, judge = Table(seen, None), None, Table(unseen, None)
         released = original.n_units
     else:
         reference = split.reference.load()
-        one, other = draw_halves(reference, rng)
+        one, other = _halves(reference, rng)
         search, confirm, judge = Table(one, other), Table(other, one), Table(original, reference)
         released = original.n_units + (reference.n_units if kind == "cross" else 0)
     least = min(side.n_units for side in (search.original, search.reference) if side is not None)
@@ -121,3 +121,7 @@ def _screen(search: Table, rng: np.random.Generator) -> Table | None:
     original, reference = (None if side is None else draw_units(side, SCREEN_UNITS, rng)[0] for side in sides)
     assert original is not None
     return Table(original, reference)
+
+
+def _halves(data: Microdata, rng: np.random.Generator) -> tuple[Microdata, Microdata]:
+    return draw_units(data, data.n_units // 2, rng)

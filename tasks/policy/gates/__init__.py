@@ -41,5 +41,6 @@ GATES: tuple[Gate, ...] = tuple(
         "utility",
         "files",
         "reference_sample",
+        "sampling_units",
     )
 )

@@ -163,7 +163,8 @@ def test_a_released_code_of_sampling_units_is_warned_of(tmp_path):
     released = load_plan(plan(tmp_path, l7="  - {name: s, kind: nominal, role: sampling-unit}")).plan
     assert released.warnings[0].startswith("variables: s with the role sampling-unit is released")
     more = "reference: {kind: cross, sampling_units: [s]}"
-    assert load_plan(plan(tmp_path, more, l7="  - {name: s, kind: nominal, role: excluded}")).plan.warnings == ()
+    for role in ("excluded", "sampling-unit"):
+        assert load_plan(plan(tmp_path, more, l7=f"  - {{name: s, kind: nominal, role: {role}}}")).plan.warnings == ()
 
 
 @pytest.mark.parametrize(

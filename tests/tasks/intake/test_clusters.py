@@ -23,7 +23,7 @@ from tasks.common.run import Run
 from tasks.intake.clusters import clusters_of, grouped, strata_of, whole_clusters
 from tasks.intake.ingest import ingest
 from tasks.intake.source import SourceSection
-from tasks.intake.split import ReferenceSection, Split, draw_halves, split
+from tasks.intake.split import ReferenceSection, Split, split
 from tasks.intake.units import Declared
 from tasks.intake.validate import EditsSection, validate_raw
 from tasks.masking.anonymize import Masked
@@ -34,8 +34,9 @@ from tests.tasks.intake.test_split import CANARY, VARIABLES, both, holdout, side
 FIRM = Variable("firm", "nominal", role="sampling-unit")
 REGION = Variable("region", "nominal", role="stratum")
 CLUSTERED, STRATIFIED = (*VARIABLES, FIRM), (*VARIABLES, FIRM, REGION)
-CROSS = ReferenceSection(kind="cross")
-CROSS_BY_FIRM = ReferenceSection(kind="cross", sampling_units=("firm",))
+CROSS = ReferenceSection(kind="cross", sampling_units=("firm",))
+BY_PERSON = ReferenceSection(kind="cross")
+HOLDOUT = ReferenceSection(sampling_units=("firm",))
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def names(side: Microdata) -> set[tuple[str, ...]]:
     return set(side.frame[columns].astype(str).itertuples(index=False, name=None))
 
 
-@pytest.mark.parametrize("section", [ReferenceSection(), ReferenceSection(share=0.2), CROSS], ids=str)
+@pytest.mark.parametrize("section", [HOLDOUT, ReferenceSection(share=0.2, sampling_units=("firm",)), CROSS], ids=str)
 @pytest.mark.parametrize("records", [1, 3])
 @pytest.mark.parametrize("strata", [0, 3])
 def test_the_sides_share_no_sampling_unit(home: Home, section: ReferenceSection, records: int, strata: int) -> None:
@@ -191,13 +192,13 @@ def test_the_cut_is_between_sampling_units_and_near_the_share(
 @pytest.mark.parametrize("sizes", [[40], [39, 1]])
 def test_too_few_sampling_units_for_two_sides_are_refused(home: Home, sizes: list[int]) -> None:
     with pytest.raises(Refused, match=rf"sampling units \(firm\) are set apart, and {len(sizes)} of them") as raised:
-        holdout(started(home, clustered(sizes), CLUSTERED), CLUSTERED)
+        started(home, clustered(sizes), CLUSTERED).split(HOLDOUT, CLUSTERED)
     assert CANARY not in str(raised.value)
     done = started(home, clustered(sizes), CLUSTERED).split(ReferenceSection(kind="leave-one-out"), CLUSTERED)
     assert done.summary.sampling_units == ()
 
 
-@pytest.mark.parametrize("section", [ReferenceSection(sampling_units=("firm",)), CROSS_BY_FIRM], ids=str)
+@pytest.mark.parametrize("section", [HOLDOUT, CROSS], ids=str)
 def test_sampling_units_that_are_not_released_are_whole_too(home: Home, section: ReferenceSection) -> None:
     frame = clustered([3 + n % 5 for n in range(20)])
     variables = (*VARIABLES, Variable("firm", "nominal", role="excluded"))
@@ -213,7 +214,7 @@ def test_sampling_units_that_are_not_released_are_whole_too(home: Home, section:
 
 
 def test_two_sampling_units_are_a_side_each(home: Home) -> None:
-    done = holdout(started(home, clustered([30, 10]), CLUSTERED, seed=1), CLUSTERED)
+    done = started(home, clustered([30, 10]), CLUSTERED, seed=1).split(HOLDOUT, CLUSTERED)
     assert done.summary.sampling_units == (1, 1)
     assert sorted((done.summary.original, done.summary.reference)) == [10, 30]
 
@@ -242,16 +243,23 @@ def test_tables_without_sampling_units_are_cut_as_ever(home: Home) -> None:
     assert digest((halves,)) == "83751f461453e3b0"
 
 
-@pytest.mark.parametrize(("role", "verdict"), [("sampling-unit", "fail"), ("other", "pass")])
+@pytest.mark.parametrize(
+    ("role", "section", "presence", "tested"),
+    [
+        ("sampling-unit", CROSS, "fail", None),
+        ("sampling-unit", BY_PERSON, "pass", "not tested"),
+        ("other", CROSS, "pass", None),
+    ],
+)
 def test_a_released_code_is_seen_where_non_members_are_of_other_sampling_units(
-    home: Home, role: Role, verdict: str
+    home: Home, role: Role, section: ReferenceSection, presence: str, tested: str | None
 ) -> None:
     """Values are released in random order within a half: nothing gives a person away but the code."""
     rng = np.random.default_rng(1)
     frame = clustered([50] * 28).assign(age=rng.integers(18, 60, 1400), id="")
     variables = (*VARIABLES, Variable("firm", "nominal", role=role))
     given = started(home, frame, variables, seed=1)
-    half = given.split(CROSS, variables).halves[0]
+    half = given.split(section, variables).halves[0]
     original = half.original.load()
     mixed = original.frame.apply(lambda column: column.sample(frac=1.0, random_state=rng).to_numpy())
     released = given.run.workspace.store(
@@ -260,12 +268,4 @@ def test_a_released_code_is_seen_where_non_members_are_of_other_sampling_units(
     masked = Masked(released=released, keeps_records=False)
     assessment = assess(given.run, half, masked, AssessmentSection(), PolicySection()).assessment
     gates = {gate.name: gate.verdict for gate in decide(assessment, PolicySection()).gates}
-    assert gates["value presence"] == verdict
-
-
-def test_random_halves_of_a_search_are_of_whole_sampling_units() -> None:
-    source = Microdata.from_frame(clustered([4] * 12)[["age", "firm"]], Schema((VARIABLES[1], FIRM)))
-    for seed in range(5):
-        one, other = draw_halves(source, np.random.default_rng(seed))
-        assert not names(one) & names(other)
-        assert len(one) == len(other) == 24
+    assert (gates["value presence"], gates.get("sampling units")) == (presence, tested)
