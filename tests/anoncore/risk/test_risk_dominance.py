@@ -25,10 +25,10 @@ def people(seed: int, richest: float | None = None, n: int = 600) -> Microdata:
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize(
     ("method", "followed"),
-    [(MDAV(k=10), ("wealth",)), (AdditiveNoise(b=0.1), ("wealth",)), (SequentialTrees(leaf=20), ())],
-    ids=["group means", "noise", "trees"],
+    [(MDAV(k=10), ()), (AdditiveNoise(b=0.1), ("wealth",)), (SequentialTrees(leaf=20), ())],
+    ids=["pooled means", "noise", "trees"],
 )
-def test_averages_and_noise_follow_the_one_who_dominates_and_trees_do_not(method, followed, sign):
+def test_noise_follows_the_one_who_dominates_and_pooled_averages_and_trees_do_not(method, followed, sign):
     source = people(1, 6e7)
     frame = source.frame.assign(wealth=sign * source.frame["wealth"])
     data = Microdata(frame, SCHEMA)
@@ -37,6 +37,14 @@ def test_averages_and_noise_follow_the_one_who_dominates_and_trees_do_not(method
     assert found.dominated == 1
     assert found.followed == followed
     assert found.verdict == ("fail" if followed else "pass")
+
+
+def test_plain_averages_follow_the_one_who_dominates():
+    data = people(1, 6e7)
+    order = np.argsort(data.frame["wealth"].to_numpy())
+    means = data.frame.copy()
+    means.iloc[order, 0] = np.repeat(means["wealth"].to_numpy()[order].reshape(-1, 10).mean(axis=1), 10)
+    assert dominance(data, Microdata(means, SCHEMA), people(2)).verdict == "fail"
 
 
 def test_independent_samples_with_heavy_tails_pass():
