@@ -136,13 +136,15 @@ def find_group_figures(
     >>> find_group_figures(frame, ["average"])
     (GroupFigure(variable='average', number='score', group='school', kind='mean'),)
     """
-    numbers = {name: values for name in columns.columns if (values := _numbers(columns[name])) is not None}
-    names = [*numbers, *(name for name in columns.columns if name not in numbers)]
+    coded = {str(name): _coded(columns[name]) for name in columns.columns}
+    numbers = {name: levels for name, (_, levels) in coded.items() if levels is not None}
+    names = [*numbers, *(name for name in coded if name not in numbers)]
     if not numbers or not len(columns):
         return ()
-    matrix = np.column_stack(list(numbers.values()))
-    codes = np.column_stack([pd.factorize(numbers.get(name, columns[name]))[0] for name in names])
-    precision = np.array([_unit(values) for values in numbers.values()])
+    # Columns lie together, as they are read one after the other.
+    codes = np.array([coded[name][0] for name in names]).T
+    matrix = np.array([np.append(levels, np.nan)[codes[:, at]] for at, levels in enumerate(numbers.values())]).T
+    precision = np.array([_unit(levels) for levels in numbers.values()])
     asked = np.array([name in figures for name in numbers])
     found = computed_figures(matrix, precision, asked, codes, None if units is None else np.asarray(units))
     return tuple(
@@ -241,16 +243,21 @@ def _repeated(figures: NDArray[np.complex128], released: NDArray[np.complex128])
 
 def _numbers(column: pd.Series) -> Floats | None:
     """Return a column as numbers, also where it was read as text or levels, and two levels as 0 and 1; else None."""
+    codes, levels = _coded(column)
+    return None if levels is None else np.asarray(np.append(levels, np.nan)[codes])
+
+
+def _coded(column: pd.Series) -> tuple[NDArray[np.intp], Floats | None]:
+    """Return (N,) codes of a column's values, -1 where missing, and what number each code is; None without numbers."""
     codes, levels = pd.factorize(column, sort=False)
     if isinstance(levels, pd.CategoricalIndex):
         levels = levels.astype(object)
     values = pd.to_numeric(pd.Series(levels), errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     if np.isnan(values).any():
-        if len(levels) != 2:
-            return None
-        values = np.array([0.0, 1.0])
-    values = np.where(np.abs(values) <= _LARGEST, values, np.nan)
-    return np.asarray(np.append(values, np.nan)[codes])
+        return codes, np.array([0.0, 1.0]) if len(levels) == 2 else None
+    # Several texts may be one number, and too large ones are none.
+    of_level, numbers = pd.factorize(np.where(np.abs(values) <= _LARGEST, values, np.nan))
+    return np.append(of_level, -1)[codes], np.asarray(numbers, dtype=np.float64)
 
 
 def _unit(values: Floats) -> float:
