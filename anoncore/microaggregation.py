@@ -95,6 +95,8 @@ def dominated_pools(
     data : Microdata, whose records they are
     k : units that make a contribution nobody's
 
+    Notes
+    -----
     Source: see `anoncore.kernels.dominated`.
     """
     if np.isnan(values).all():
