@@ -27,10 +27,8 @@ PASSED = 0.6  # of these
 FEWEST_SCREENED = 3  # records of a screened group
 SAMPLED = 10_000  # first records, and as many from all over the table, by which most numbers are refuted
 PAIRS = 256  # of records of one group, on which a number is tried first for being the same in both
-EXACT, SHIFTED = (
-    0.5,
-    0.75,
-)  # units of a figure by which it may differ: rounded, and beside an estimated constant
+# Units of a figure by which it may differ: rounded, and beside an estimated constant.
+EXACT, SHIFTED = 0.5, 0.75
 COARSE = 0.1  # of its standard deviation: above, a constant and a factor fit too much
 LIMIT = 1e-6  # of its range: rounding of single precision
 

@@ -118,8 +118,8 @@ def split(
 ) -> Split:
     """Set the reference sample apart from the records that are masked.
 
-    Whole statistical units are set apart, of every stratum the same share, and whole sampling units where a variable
-    has that role; records whose values coincide by chance are counted apart. Of a table in memory a sub-table is drawn
+    Whole statistical units are set apart, of every stratum the same share, and whole sampling units where the section
+    names them; records whose values coincide by chance are counted apart. Of a table in memory a sub-table is drawn
     where more than ``most`` records are masked, each of them a unit of its own; the same one as of that table in
     partitions.
     """

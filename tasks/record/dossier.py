@@ -124,7 +124,7 @@ class SplitSummary:
     original_units, reference_units : statistical units
     disjoint : how it is known that the two share no unit
     coinciding : records of the original whose values a record of the reference has, too
-    sampling_units : how many are on either side, each of them whole; empty where no variable has that role
+    sampling_units : how many are on either side, each of them whole; empty where the plan does not name them
     """
 
     kind: str
