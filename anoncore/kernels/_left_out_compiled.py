@@ -33,9 +33,17 @@ def search(people, caps, rows, marks, best, place):  # type: ignore[no-untyped-d
 
 
 @compiled
+def _apart(one, other, cap):  # type: ignore[no-untyped-def]
+    """Return how far two codes are apart, at most the cap: in 32 bits, of which a vector holds twice as many."""
+    apart = np.int32(one - other)
+    apart = max(apart, np.int32(-apart))
+    return min(apart, cap)
+
+
+@compiled
 def _add(value, cap, row, sums):  # type: ignore[no-untyped-def]
     for i in range(len(sums)):
-        sums[i] += min(abs(row[i] - value), cap)
+        sums[i] = np.int32(sums[i] + _apart(row[i], value, cap))
 
 
 @compiled
@@ -44,9 +52,8 @@ def _without(value, cap, row, sums, marks, gaps):  # type: ignore[no-untyped-def
     missing, none = marks
     least = none
     for i in range(len(sums)):
-        gaps[i] = sums[i] - min(abs(row[i] - value), cap)
-        if row[i] == missing:
-            gaps[i] = none
+        gap = np.int32(sums[i] - _apart(row[i], value, cap))
+        gaps[i] = none if row[i] == missing else gap
         least = min(least, gaps[i])
     return least
 

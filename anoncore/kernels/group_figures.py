@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
+Codes = NDArray[np.integer]
 Flags = NDArray[np.bool_]
 Figure = Literal["mean", "median", "least", "greatest", "sum"]
 FIGURES: tuple[Figure, ...] = get_args(Figure)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from anoncore.kernels.rows import row_blocks
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -39,12 +38,11 @@ class Indicators:
 
     def codes(self, table: Floats) -> NDArray[np.uint8]:
         """Return (groups, N) which column of each group is high."""
-        place = np.zeros((table.shape[1], len(self.groups)), dtype=np.float32)
-        for number, group in enumerate(self.groups):
-            place[group, number] = np.arange(len(group))
-        result = np.empty((len(self.groups), len(table)), dtype=np.uint8)
-        for rows in row_blocks(len(table) if self.groups else 0):
-            result[:, rows] = ((table[rows] > self.middle).astype(np.float32) @ place).T
+        from anoncore.kernels._indicators_compiled import code
+
+        result = np.zeros((len(self.groups), len(table)), dtype=np.uint8)
+        if self.groups:
+            code(table, self.middle, *_flat(self.groups), result)
         return result
 
 
@@ -71,6 +69,8 @@ def indicators(*tables: Floats) -> Indicators:
     >>> [group.tolist() for group in indicators(table).groups]
     [[1, 2, 3]]
     """
+    from anoncore.kernels._indicators_compiled import contradict
+
     low = np.min([table.min(axis=0) for table in tables], axis=0)
     high = np.max([table.max(axis=0) for table in tables], axis=0)
     middle = low / 2 + high / 2
@@ -82,16 +82,15 @@ def indicators(*tables: Floats) -> Indicators:
     gap = gaps[often.argmax()]
     groups = _guessed(sample > middle, np.flatnonzero(two & (high - low == gap)))
     valid = np.ones(len(groups), dtype=bool)
-    member = np.zeros((len(middle), len(groups)), dtype=np.float32)
-    for number, group in enumerate(groups):
-        member[group, number] = 1
-    for table in tables:
-        for rows in row_blocks(len(table)):
-            is_high = table[rows] > middle
-            other = ((table[rows] != np.where(is_high, high, low)).any(axis=0)).astype(np.float32)
-            valid &= (is_high.astype(np.float32) @ member == 1).all(axis=0) & (other @ member == 0)
+    for table in tables if groups else ():
+        contradict(np.ascontiguousarray(table), low, high, *_flat(groups), valid)
     kept = [group for group, holds in zip(groups, valid, strict=True) if holds]
     return Indicators(tuple(kept[:_MOST]), middle, float(gap))
+
+
+def _flat(groups: Sequence[Integers]) -> tuple[Integers, Integers]:
+    """Return the columns of all groups, and where each group begins and the last one ends among them."""
+    return np.concatenate(groups), np.cumsum([0, *map(len, groups)])
 
 
 def _guessed(is_high: NDArray[np.bool_], columns: Integers) -> list[Integers]:

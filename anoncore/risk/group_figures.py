@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from anoncore.kernels.group_figures import Figure, computed_figures
+from anoncore.kernels.threads import in_threads
 from anoncore.microdata import Microdata
 from anoncore.microdata.precision import observed_precision
 from anoncore.risk._checks import Floats
@@ -136,15 +137,18 @@ def find_group_figures(
     >>> find_group_figures(frame, ["average"])
     (GroupFigure(variable='average', number='score', group='school', kind='mean'),)
     """
-    coded = {str(name): _coded(columns[name]) for name in columns.columns}
+    coded = dict(
+        zip(map(str, columns.columns), in_threads(_coded, (columns[name] for name in columns.columns)), strict=True)
+    )
     numbers = {name: levels for name, (_, levels) in coded.items() if levels is not None}
     names = [*numbers, *(name for name in coded if name not in numbers)]
     if not numbers or not len(columns):
         return ()
     # Columns lie together, as they are read one after the other.
     codes = np.array([coded[name][0] for name in names]).T
+    del coded
     matrix = np.array([np.append(levels, np.nan)[codes[:, at]] for at, levels in enumerate(numbers.values())]).T
-    precision = np.array([_unit(levels) for levels in numbers.values()])
+    precision = np.array(list(in_threads(_unit, numbers.values())))
     asked = np.array([name in figures for name in numbers])
     found = computed_figures(matrix, precision, asked, codes, None if units is None else np.asarray(units))
     return tuple(
@@ -247,9 +251,10 @@ def _numbers(column: pd.Series) -> Floats | None:
     return None if levels is None else np.asarray(np.append(levels, np.nan)[codes])
 
 
-def _coded(column: pd.Series) -> tuple[NDArray[np.intp], Floats | None]:
+def _coded(column: pd.Series) -> tuple[NDArray[np.int32], Floats | None]:
     """Return (N,) codes of a column's values, -1 where missing, and what number each code is; None without numbers."""
-    codes, levels = pd.factorize(column, sort=False)
+    found, levels = pd.factorize(column, sort=False)
+    codes = found.astype(np.int32)
     if isinstance(levels, pd.CategoricalIndex):
         levels = levels.astype(object)
     values = pd.to_numeric(pd.Series(levels), errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
@@ -257,7 +262,7 @@ def _coded(column: pd.Series) -> tuple[NDArray[np.intp], Floats | None]:
         return codes, np.array([0.0, 1.0]) if len(levels) == 2 else None
     # Several texts may be one number, and too large ones are none.
     of_level, numbers = pd.factorize(np.where(np.abs(values) <= _LARGEST, values, np.nan))
-    return np.append(of_level, -1)[codes], np.asarray(numbers, dtype=np.float64)
+    return np.append(of_level, -1).astype(np.int32)[codes], np.asarray(numbers, dtype=np.float64)
 
 
 def _unit(values: Floats) -> float:
