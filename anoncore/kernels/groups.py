@@ -19,42 +19,6 @@ Labels = NDArray[np.intp]
 Representative = Literal["mean", "medoid"]
 
 
-def representatives(x: Floats, labels: NDArray[np.integer], representative: Representative) -> Floats:
-    """Replace every record by the representative of its group.
-
-    Parameters
-    ----------
-    x : (N, n) float
-        Records in rows, any units.
-    labels : (N,) int
-        Group of each record, every number 0..G-1 in use.
-    representative : {"mean", "medoid"}
-        The group's mean, see `group_means`, or its record nearest to the mean, see `group_medoids`.
-
-    Returns
-    -------
-    (N, n) float
-        Row i represents the group of record i.
-
-    Notes
-    -----
-    Claim: every row occurs as often as its group has records. With "mean" column means are exact. With "medoid"
-    a record of ``x`` is released, as often as its group is large.
-
-    Groups found along principal axes need no projection back: it is linear and keeps distances, so means and
-    medoids taken from ``x`` itself are the same with less rounding.
-
-    Source: Lasko & Vinterbo (2010), sections III-B2 and IV-B: MASK.
-
-    Examples
-    --------
-    >>> representatives(np.array([[0.0], [2.0], [10.0]]), np.array([0, 0, 1]), "mean").ravel().tolist()
-    [1.0, 1.0, 10.0]
-    """
-    chosen = group_means(x, labels) if representative == "mean" else x[group_medoids(x, labels)]
-    return chosen[labels]
-
-
 def group_means(x: Floats, labels: NDArray[np.integer]) -> Floats:
     """Mean record of every group.
 

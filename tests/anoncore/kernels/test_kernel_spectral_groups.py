@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anoncore.kernels import spectral_groups
-from anoncore.kernels.groups import group_means, group_medoids, representatives
+from anoncore.kernels.groups import group_means, group_medoids
 from anoncore.kernels.principal_axes import basis, principal_scores
 from anoncore.kernels.spectral_groups import halved_groups
 
@@ -102,7 +102,7 @@ def test_means_and_medoids_agree_with_brute_force(n_records, n_groups, seed):
 def test_spectral_groups_means(k):
     x = table(3000, 5, offset=10.0)
     labels = spectral_groups.spectral_groups(x, k)
-    masked = representatives(x, labels, "mean")
+    masked = group_means(x, labels)[labels]
     assert_same_means(masked, x)
     assert np.unique(masked, axis=0, return_counts=True)[1].min() >= k
     # The group means of the scores, projected back, are the group means of the records.
@@ -114,9 +114,7 @@ def test_spectral_groups_means(k):
 def test_spectral_groups_medoids_are_records_of_their_group():
     x = table(3000, 5)
     labels = spectral_groups.spectral_groups(x, 5)
-    masked = representatives(x, labels, "medoid")
     medoids = group_medoids(x, labels)
-    np.testing.assert_array_equal(masked, x[medoids][labels])
     np.testing.assert_array_equal(labels[medoids], np.arange(len(medoids)))
     scores = principal_scores(x, basis(x))
     np.testing.assert_array_equal(medoids, group_medoids(scores, labels))
@@ -126,7 +124,7 @@ def test_spectral_groups_with_too_few_records_is_one_group():
     x = np.array([[1.0, 2.0], [3.0, 6.0]])
     labels = spectral_groups.spectral_groups(x, 5)
     assert labels.tolist() == [0, 0]
-    assert representatives(x, labels, "mean").tolist() == [[2.0, 4.0], [2.0, 4.0]]
+    assert group_means(x, labels)[labels].tolist() == [[2.0, 4.0], [2.0, 4.0]]
 
 
 def test_rounding_decides_no_group():
@@ -140,12 +138,13 @@ def test_rounding_decides_no_group():
     )
 
 
-@pytest.mark.parametrize("representative", ["mean", "medoid"])
+@pytest.mark.parametrize("representative", [group_means, lambda x, labels: x[group_medoids(x, labels)]])
 def test_memory_stays_under_six_tables(representative):
     x = table(100_000, 28)
     tracemalloc.start()
     try:
-        representatives(x, spectral_groups.spectral_groups(x, 5), representative)
+        labels = spectral_groups.spectral_groups(x, 5)
+        representative(x, labels)[labels]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
