@@ -9,14 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import poisson
 
-from anoncore.kernels.dominated import FEWEST, Contributions
+from anoncore.kernels.dominated import FEWEST, OPEN, Contributions
 from anoncore.microdata import SPIKE, Microdata
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk.verdicts import Verdict
 
 # Of the rows of a variable, spikes aside, whose number others hold too: from here on its values are those of groups.
 IN_GROUPS = 0.9
+# How often records are exchanged among rows, for how many totals are true by chance; and with which probability at most
+# as many are as in the release.
+EXCHANGED, LEVEL = 200, 0.01
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,8 @@ def dominated_averages(original: Microdata, released: Microdata, own: Indices, k
     -----
     Claim: see `anoncore.kernels.dominated.Contributions`. Groups of fewer than three rows are not asked about, nor what
     several averages show together. A total counts with all rows and with those whose record has a number, whichever is
-    nearer to the true one.
+    nearer to the true one. That a total is the true one by chance, as of some groups of any numbers, tells nobody
+    anything: of a variable more totals must be true than where the records are exchanged among the rows.
 
     Source: the p % rule, see there. Averages of microaggregation are totals of a table whose cells are the groups.
 
@@ -96,9 +101,10 @@ def dominated_averages(original: Microdata, released: Microdata, own: Indices, k
         found = np.zeros(len(linked), dtype=bool)
         for codes in _groups(numbers, same):
             groups = np.unique(codes[own[linked]], return_inverse=True)[1]
-            slack = _slack(numbers[own[linked]] - middle, values - middle, groups)
-            slack += np.bincount(groups) * (released.schema[name].precision or 0.0) / 2.0
-            found |= parts.dominate(groups, slack=slack)[groups]
+            totals = _Totals(numbers[own[linked]] - middle, groups, (released.schema[name].precision or 0.0) / 2.0)
+            dominated = parts.dominate(groups, slack=totals.off(values - middle))
+            if dominated.any() and totals.are_true(values - middle):
+                found |= dominated[groups]
         if found.any():
             counts[name] = len(np.unique(numbers[own[linked[found]]]))
     return DominatedAverages(len(names), tuple(counts), sum(counts.values()))
@@ -113,10 +119,44 @@ def _groups(numbers: Floats, same: NDArray[Any]) -> Iterator[NDArray[Any]]:
         yield at
 
 
-def _slack(released: Floats, own: Floats, groups: Indices) -> Floats:
-    """Return (G,) by how much the released deviations' total is off the true one; infinite without a number."""
-    known = ~np.isnan(own)
-    true = np.bincount(groups, np.where(known, own, 0.0))
-    totals = [np.bincount(groups, np.where(counted, released, 0.0)) for counted in (True, known)]
-    off = np.minimum(*(np.abs(total - true) for total in totals))
-    return np.where(np.isnan(off), np.inf, off)
+@dataclass(frozen=True, eq=False, repr=False)
+class _Totals:
+    """Totals of groups as an attacker computes them, of deviations from a variable's median.
+
+    Parameters
+    ----------
+    released : (N,) what the row of each record holds
+    groups : (N,) the group of each, every number 0..G-1 in use
+    rounded : by how much a number is off at most
+    """
+
+    released: Floats
+    groups: Indices
+    rounded: float
+
+    def off(self, values: Floats) -> Floats:
+        """Return (G,) by how much the totals are off those of some values (N,); infinite without a number."""
+        known = ~np.isnan(values)
+        true = np.bincount(self.groups, np.where(known, values, 0.0))
+        totals = [np.bincount(self.groups, np.where(counted, self.released, 0.0)) for counted in (True, known)]
+        off = np.minimum(*(np.abs(total - true) for total in totals))
+        return np.asarray(np.where(np.isnan(off), np.inf, off) + np.bincount(self.groups) * self.rounded)
+
+    def are_true(self, values: Floats) -> bool:
+        """Whether more totals give their group's largest value than would give that of a record of another group."""
+        # The same exchanges always: nothing hangs on their being unknown.
+        draw, n = np.random.default_rng(0), len(values)
+        true, of_whom = self._true(values, np.arange(n))
+        by_chance = 1.0
+        for _ in range(EXCHANGED):
+            seems, whose = self._true(values, draw.permutation(n))
+            by_chance += int((seems & (whose != of_whom)).sum())
+        return bool(poisson.sf(int(true.sum()) - 1, by_chance / EXCHANGED) < LEVEL)
+
+    def _true(self, values: Floats, order: Indices) -> tuple[NDArray[np.bool_], Indices]:
+        """Return (G,) which totals nearly give the largest value of their exchanged records, and whose that is."""
+        sizes = np.abs(np.nan_to_num(values[order]))
+        counts = np.bincount(self.groups)
+        last = np.lexsort((sizes, self.groups))[np.cumsum(counts) - 1]
+        largest = sizes[last]
+        return (counts >= FEWEST) & (largest > 0) & (self.off(values[order]) <= OPEN * largest), order[last]

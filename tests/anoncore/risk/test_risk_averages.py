@@ -87,13 +87,38 @@ def test_methods_without_averages_have_none(method: Method) -> None:
     assert averages(people(4), method)[0] == 0
 
 
-def test_two_giants_do_not_hide_one_another() -> None:
-    turnover = np.concatenate([np.random.default_rng(5).lognormal(size=198), [8000.0, 7000.0]])
+def means_of_sorted(values: np.ndarray, k: int) -> tuple[Microdata, Microdata]:
+    """Numbers, and averages of k neighbours each."""
     schema = Schema([Variable("turnover", "continuous", precision=0.01)])
-    data = Microdata(pd.DataFrame({"turnover": turnover}), schema)
-    order = np.argsort(turnover)
-    groups = np.empty(200, dtype=np.intp)
-    groups[order] = np.repeat(np.arange(20), 10)
-    means = pd.Series(turnover).groupby(groups).transform("mean").round(2)
-    found = dominated_averages(data, Microdata(pd.DataFrame({"turnover": means}), schema), np.arange(200), 5)
+    groups = np.argsort(np.argsort(values)) // k
+    means = pd.Series(values).groupby(groups).transform("mean").round(2)
+    return tuple(Microdata(pd.DataFrame({"turnover": of}), schema) for of in (values, means))
+
+
+def test_two_giants_do_not_hide_one_another() -> None:
+    source, means = means_of_sorted(
+        np.concatenate([np.random.default_rng(5).lognormal(size=198), [8000.0, 7000.0]]), 10
+    )
+    found = dominated_averages(source, means, np.arange(200), 5)
     assert (found.variables, found.averages, found.verdict) == (("turnover",), 1, "fail")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_giant_among_zeros_is_found(seed: int) -> None:
+    turnover = np.zeros(200)
+    turnover[np.random.default_rng(seed).integers(200)] = 8000.0
+    source, means = means_of_sorted(turnover, 10)
+    assert dominated_averages(source, means, np.arange(200), 5).averages == 1
+
+
+def test_totals_that_are_true_by_chance_are_none() -> None:
+    """Numbers of other people tell nothing: of 60 such tables two were rejected."""
+    schema = Schema([Variable("visits", "continuous", precision=1.0)])
+    found = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        one, other = (
+            Microdata(pd.DataFrame({"visits": np.round(rng.lognormal(0.5, 2.0, 1000))}), schema) for _ in range(2)
+        )
+        found += dominated_averages(one, other, np.arange(1000), 10).averages
+    assert found == 0
