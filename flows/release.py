@@ -192,9 +192,8 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     if sides.sub_table is not None:
         full = (run, MaskedSides(sides, masked), tested, assessment, plan.assessment, plan.policy)
         assessment = step("Measure the full release", with_full_release, *full)
-    if ingested.figures is not None:
-        whole = (assessment, sides, masked, ingested.figures)
-        assessment = step("Look for figures of groups", with_group_figures, *whole)
+    whole = MaskedSides(sides, masked) if run.executor is None else tested
+    assessment = step("Look for figures of groups", with_group_figures, assessment, whole, ingested.figures)
     game = _played(file, given, *tested, runner)
     assessment = replace(assessment, in_out_game=game.result if game else None)
     verdict = step("Decide by policy", decide, assessment, plan.policy)

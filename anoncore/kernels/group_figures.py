@@ -140,7 +140,13 @@ def _medians(inside: Floats, groups: _Groups, counts: Floats) -> Floats:
 
 
 def computed_figures(
-    numbers: Floats, units: Floats, figures: Flags, groups: Codes, people: Codes | None = None
+    numbers: Floats,
+    units: Floats,
+    figures: Flags,
+    groups: Codes,
+    people: Codes | None = None,
+    *,
+    only: int | None = None,
 ) -> list[Computed]:
     """Find the numbers that are a figure of groups, computed from another number of their records.
 
@@ -156,6 +162,7 @@ def computed_figures(
     figures : (n,) which of them to look at; all serve as what is computed from
     groups : (N, m) values of columns as codes, -1 where missing; the first n are those of the numbers
     people : (N,) the statistical unit of each record; None where each is its own
+    only : the place of the column whose values alone are groups; None for all
 
     Returns
     -------
@@ -177,7 +184,10 @@ def computed_figures(
     candidates = np.flatnonzero(figures & (levels[:width] >= FEWEST) & (levels[:width] <= known / 3))
     found: dict[int, Computed] = {}
     determined: set[int] = set()
-    usable = np.flatnonzero((levels >= FEWEST) & (levels <= records / 2)).tolist()
+    asked_for = np.full(len(levels), only is None)
+    if only is not None:
+        asked_for[only] = True
+    usable = np.flatnonzero((levels >= FEWEST) & (levels <= records / 2) & asked_for).tolist()
     # Of columns with the same groups the first names them: levels sooner than another figure.
     order = sorted(usable, key=lambda at: (at < width, levels[at]))
     for group in order:
@@ -185,7 +195,7 @@ def computed_figures(
         asked = _determined(numbers, asked, groups[:, group])
         determined |= set(asked)
         found |= _search(numbers, units, [at for at in asked if at not in found], group, groups[:, group], people)
-    for at in candidates.tolist():
+    for at in candidates[asked_for[candidates]].tolist():
         if at not in determined and _is_fine(np.unique(numbers[:, at]), float(units[at])):
             found |= _search(numbers, units, [at], -1, groups[:, at], people)
     return [found[at] for at in sorted(found)]

@@ -87,6 +87,7 @@ class GroupFigures:
 
     Parameters
     ----------
+    records : of the release, that were compared
     looked_at : released numbers, and variables whose levels are numbers
     computed : those that were computed from another number of all records of a group, whether repeated or not
     """
@@ -96,6 +97,7 @@ class GroupFigures:
         "of a group is one person's number, and who knows all others computes the last one from a mean or a sum."
     )
 
+    records: int
     looked_at: int
     computed: tuple[ReleasedFigures, ...]
 
@@ -106,7 +108,11 @@ class GroupFigures:
 
 
 def find_group_figures(
-    columns: pd.DataFrame, figures: Collection[str], units: NDArray[np.integer] | None = None
+    columns: pd.DataFrame,
+    figures: Collection[str],
+    units: NDArray[np.integer] | None = None,
+    *,
+    group: str | None = None,
 ) -> tuple[GroupFigure, ...]:
     """Find variables that were computed from another one of all records of a group.
 
@@ -116,6 +122,7 @@ def find_group_figures(
     figures : names of the columns to look at, where they hold numbers; all others serve as groups and as what is
         computed from
     units : (N,) the statistical unit of each record; None where each is its own
+    group : the column whose groups alone are looked at; None for those of all columns
 
     Returns
     -------
@@ -150,7 +157,10 @@ def find_group_figures(
     matrix = np.array([np.append(levels, np.nan)[codes[:, at]] for at, levels in enumerate(numbers.values())]).T
     precision = np.array(list(in_threads(_unit, numbers.values())))
     asked = np.array([name in figures for name in numbers])
-    found = computed_figures(matrix, precision, asked, codes, None if units is None else np.asarray(units))
+    people = None if units is None else np.asarray(units)
+    found = computed_figures(
+        matrix, precision, asked, codes, people, only=None if group is None else names.index(group)
+    )
     return tuple(
         GroupFigure(names[one.figure], names[one.number], names[one.figure if one.group < 0 else one.group], one.kind)
         for one in found
@@ -198,7 +208,7 @@ def group_figures(original: Microdata, released: Microdata, known: Sequence[Grou
         known = find_group_figures(original.frame, numbers, original.units)
     groups = {n: aligned_values([original, released], n) for n in {one.group for one in known} & set(shared)}
     counted = (_released(one, numbers[one.variable], groups.get(one.group)) for one in known if one.variable in numbers)
-    return GroupFigures(len(numbers), tuple(counted))
+    return GroupFigures(len(released), len(numbers), tuple(counted))
 
 
 def _released(figure: GroupFigure, numbers: tuple[Floats, Floats], groups: list[Floats] | None) -> ReleasedFigures:

@@ -5,20 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from anoncore.risk import GroupFigure, group_figures
-from tasks.intake.split import Sides
-from tasks.masking.anonymize import Masked
+from tasks.assessment.assess import MaskedSides
 from tasks.policy.assessment import Assessment
 
 
-def with_group_figures(
-    assessment: Assessment, sides: Sides, masked: Masked, figures: tuple[GroupFigure, ...]
-) -> Assessment:
+def with_group_figures(assessment: Assessment, compared: MaskedSides, figures: tuple[GroupFigure, ...]) -> Assessment:
     """Return the assessment with the figures of groups that the release repeats.
 
     Parameters
     ----------
-    sides, masked : the original records, which hold the figures as they are, and the whole release
+    compared : the original records, which hold the figures as they are, and what is released of them: all, or those
+        of the sub-table where the table is in partitions
     figures : those that were found when the whole table was read
     """
-    found = group_figures(sides.original.load(), masked.measured.load(), figures)
+    found = group_figures(compared.sides.original.load(), compared.masked.measured.load(), figures)
     return replace(assessment, risk=replace(assessment.risk, group_figures=found))

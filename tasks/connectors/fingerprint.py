@@ -63,17 +63,27 @@ def content_digest(frame: pd.DataFrame) -> str:
     return content.digest
 
 
-def record_digests(frame: pd.DataFrame, without: Collection[str] = ()) -> np.ndarray:
-    """Return (N,) 64 bits of each record, the same however a file writes it.
+def value_hashes(frame: pd.DataFrame) -> list[np.ndarray]:
+    """Return (N,) 64 bits of each value of each column, the same however a file writes it.
 
-    Neither the order of the columns matters nor whether a number is written 7, 7.0 or as text, nor how a
-    missing value is written. Columns ``without`` do not count.
+    It does not matter whether a number is written 7, 7.0 or as text, nor how a missing value is written.
+    """
+    return [_values(frame.iloc[:, at]) for at in range(frame.shape[1])]
+
+
+def record_digests(
+    frame: pd.DataFrame, without: Collection[str] = (), hashes: Sequence[np.ndarray] | None = None
+) -> np.ndarray:
+    """Return (N,) 64 bits of each record, the same however a file writes it and whatever the order of its columns.
+
+    Columns ``without`` do not count. ``hashes`` are those of `value_hashes`, where they are known.
     """
     names = sorted((str(name), at) for at, name in enumerate(frame.columns) if str(name) not in without)
     rows = np.zeros(len(frame), dtype=np.uint64)
     for name, at in names:
         own = pd.util.hash_array(np.array([name], dtype=object), categorize=False)[0]
-        rows = (rows ^ (rows >> np.uint64(31))) * _MIX[0] + (_values(frame.iloc[:, at]) ^ own) * _MIX[1]
+        of_values = _values(frame.iloc[:, at]) if hashes is None else hashes[at]
+        rows = (rows ^ (rows >> np.uint64(31))) * _MIX[0] + (of_values ^ own) * _MIX[1]
     return rows
 
 

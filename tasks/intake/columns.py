@@ -57,6 +57,12 @@ def to_microdata(frame: pd.DataFrame, variables: tuple[Variable, ...]) -> tuple[
     raise Refused(f"{problem}; correct them or declare a missing code")
 
 
+def as_read(frame: pd.DataFrame, data: Microdata) -> pd.DataFrame:
+    """Return all columns of a source: as microdata where they are, and those that are dropped as they were read."""
+    read = frame.reset_index(drop=True)
+    return pd.DataFrame({name: data.frame[name] if name in data.schema else read[name] for name in read.columns})
+
+
 def check_levels(schema: Schema, variables: Iterable[Variable]) -> list[str]:
     """Refuse text that must not be released unseen, and return a sentence where a person has stated it."""
     stated = {v.name for v in variables if v.levels}

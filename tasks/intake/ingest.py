@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
-
-from anoncore.microdata import Microdata, Variable
+from anoncore.microdata import Variable
 from anoncore.risk import GroupFigure, find_group_figures
 from tasks.common.keys import keyed_digest
 from tasks.common.run import Run
 from tasks.common.workspace import StoredRecords, StoredTable
 from tasks.connectors.fingerprint import record_digests, records_digest
-from tasks.intake.columns import check_levels, identities, to_microdata
+from tasks.intake.columns import as_read, check_levels, identities, to_microdata
 from tasks.intake.read import read
 from tasks.intake.source import SourceSection
 from tasks.intake.units import Declared, keys_of, units_of
@@ -29,15 +27,14 @@ class Ingested:
     data, keys : the table, and what joins its records as text
     summary : what was read
     sampling_units : text of the columns that name them, where they are not released
-    figures : variables that were computed from all records of a group, which no part of the table shows; None of
-        tables in partitions, where they are not looked for
+    figures : variables that were computed from all records of a group, which no part of the table shows
     """
 
     data: StoredRecords
     keys: StoredTable | None
     summary: SourceSummary
+    figures: tuple[GroupFigure, ...]
     sampling_units: StoredTable | None = None
-    figures: tuple[GroupFigure, ...] | None = None
 
 
 def ingest(
@@ -78,13 +75,6 @@ def ingest(
             records_digest=digest_of_records,
             notes=tuple(notes),
         ),
+        find_group_figures(as_read(frame, data), data.schema.masked, data.units),
         run.workspace.store_table("sampling-units", identities(frame, sampling_units)) if sampling_units else None,
-        _figures(frame, data),
     )
-
-
-def _figures(frame: pd.DataFrame, data: Microdata) -> tuple[GroupFigure, ...]:
-    """Look for figures of groups in the whole table, dropped columns too."""
-    read = frame.reset_index(drop=True)
-    columns = {name: data.frame[name] if name in data.schema else read[name] for name in read.columns}
-    return find_group_figures(pd.DataFrame(columns), data.schema.masked, data.units)

@@ -20,15 +20,16 @@ from tasks.common.partitions import IDENTIFIED, NAME, VALUES, StoredPartitions, 
 from tasks.common.run import Run
 from tasks.connectors.copies import CHANGED, STATE, check_file, parquet_names
 from tasks.connectors.csv import check_names, csv_batches
-from tasks.connectors.fingerprint import ContentDigest, record_digests, records_digest
+from tasks.connectors.fingerprint import ContentDigest, record_digests, records_digest, value_hashes
 from tasks.connectors.limits import check_table
 from tasks.connectors.parquet import batches
 from tasks.connectors.storage import source_errors
-from tasks.intake.columns import check_levels, to_microdata, value_notes
+from tasks.intake.columns import as_read, check_levels, to_microdata, value_notes
 from tasks.intake.ingest import Ingested
 from tasks.intake.read import check_types, database_of
 from tasks.intake.source import SourceSection
 from tasks.intake.units import Declared, keys_of, numbered
+from tasks.intake.whole_groups import WholeGroups
 from tasks.record.dossier import SourceSummary
 
 # Records of a partition: random streams depend on it, and the number of workers does not matter.
@@ -74,7 +75,7 @@ def ingest_partitions(
         records_digest=of_records,
         notes=tuple(notes),
     )
-    return Ingested(data, None, summary)
+    return Ingested(data, None, summary, figures=reading.groups.figures(data.schema.masked))
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,7 @@ class _Reading:
     ) -> None:
         self.executor, self.variables, self.keys, self.shown = executor, variables, keys, shown
         self.rows: list[int] = []
+        self.groups = WholeGroups()
         self._records: list[np.ndarray] = []
         self._content = ContentDigest()
         self._schema: Schema | None = None
@@ -177,7 +179,9 @@ class _Reading:
         )
         self.rows.append(len(data))
         self._content.add(frame)
-        self._records.append(record_digests(frame, dropped))
+        of_values = value_hashes(frame)
+        self._records.append(record_digests(frame, dropped, of_values))
+        self.groups.add(as_read(frame, data), of_values)
         self._values.append(pd.util.hash_pandas_object(data.frame, index=False).to_numpy())
         for kept, (_, texts) in zip(self._keys, keys_of(frame, self.keys).items(), strict=True):
             hashes = pd.util.hash_array(texts.fillna("").to_numpy(dtype=object), categorize=False)

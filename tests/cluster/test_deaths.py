@@ -1,14 +1,9 @@
 """Workers are killed at random moments, and the scheduler is lost."""
 
-import os
-import random
-import signal
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from anoncore.partitions.store import Serial
@@ -17,6 +12,7 @@ from tasks.engine.cluster.connection import started
 from tasks.engine.cluster.executor import DaskCluster
 from tasks.engine.local import LocalPool
 from tasks.engine.store import EncryptedStore, new_key
+from tests.deaths import kill_one_worker
 from tests.tasks.engine import partition_tasks as tasks
 
 KILLS, PARTITIONS = 20, 12
@@ -32,14 +28,6 @@ def filled(folder: Path) -> EncryptedStore:
 def carried_out(executor: Serial | LocalPool | DaskCluster) -> list[float]:
     executor.map(tasks.doubled, range(PARTITIONS), [0.2] * PARTITIONS)
     return executor.map(tasks.total, ["doubled"] * PARTITIONS, range(PARTITIONS))
-
-
-def kill_one_worker(moment: float) -> None:
-    """Kill a process that works; those of Dask and of the pool are children of the one that they are copies of."""
-    time.sleep(moment)
-    workers = [child for child in psutil.Process().children(recursive=True) if child.ppid() != os.getpid()]
-    if workers:
-        os.kill(random.choice(workers).pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("engine", ["local", "dask"])

@@ -2,7 +2,9 @@
 
 Run with ``python -m tests.evidence.engines --folder FOLDER``. The table is that of `tests.evidence.large`. Compared are
 all released values, of 1, 3 and 8 partitions; for spectral swapping, with `cross`, also every gate with its figure, and
-the work is done by this process, by one and two processes, and by a cluster of one and of two workers with TLS.
+the work is done by this process, by one and two processes, and by a cluster of one and of two workers with TLS. With
+``--kills 20`` spectral swapping alone is compared, in so many runs of two processes and of two workers, in each of
+which one of these is killed at a random moment.
 """
 
 from __future__ import annotations
@@ -10,13 +12,16 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pandas as pd
 import yaml
 
@@ -28,6 +33,7 @@ from flows.release import Direct, carry_out
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tasks.intake import partitions
+from tests.deaths import kill_one_worker
 from tests.evidence.large import parts, plan
 
 PARTITIONS = (1, 3, 8)
@@ -93,9 +99,8 @@ def outcome(path: Path, home: Path, judged: bool) -> tuple[str, str]:
     return runner.released, runner.gates
 
 
-def compared(folder: Path, method: str, records: int) -> str:
-    """Return whether the releases are the same, and of how many runs."""
-    judged, path = method == SWAP, folder / f"{method}.yaml"
+def method_plan(method: str, judged: bool) -> dict[str, Any]:
+    """Return the plan of the large table with one method, in memory; with `cross` where gates are compared, too."""
     action = {"action": "redistribute", "k": 10}
     one = {"method": method, **(action if method == "rare-levels" else {})}
     asked = plan("source", "memory") | {
@@ -106,6 +111,13 @@ def compared(folder: Path, method: str, records: int) -> str:
     }
     if void := METHODS[method](**{name: one[name] for name in one if name != "method"}).void_by_design:
         asked["policy"] = asked["policy"] | {"by_design": list(void)}
+    return asked
+
+
+def compared(folder: Path, method: str, records: int) -> str:
+    """Return whether the releases are the same, and of how many runs."""
+    judged, path = method == SWAP, folder / f"{method}.yaml"
+    asked = method_plan(method, judged)
     path.write_text(yaml.safe_dump(asked, sort_keys=False))
     home = folder / f"home-{method}"
     try:
@@ -123,18 +135,41 @@ def compared(folder: Path, method: str, records: int) -> str:
     return f"{len(seen) - len(others)} of {len(seen)} runs are the same{': not ' if others else ''}{'; '.join(others)}"
 
 
+def survived(folder: Path, records: int, kills: int) -> Iterator[str]:
+    """Say in how many runs the release and its gates are the same although a worker was killed at a random moment."""
+    path = folder / f"{SWAP}.yaml"
+    asked = method_plan(SWAP, True)
+    path.write_text(yaml.safe_dump(asked, sort_keys=False))
+    expected = outcome(path, folder / "home" / "memory", True)
+    for where in ("local", "dask"):
+        path.write_text(yaml.safe_dump(asked | {"engine": where}, sort_keys=False))
+        died, same = 0, 0
+        with workers(records, PARTITIONS[1], 2), ThreadPoolExecutor(1) as killer:
+            begun = time.perf_counter()
+            outcome(path, folder / "home" / f"{where}-whole", True)
+            lasts = time.perf_counter() - begun
+            for number, moment in enumerate(np.random.default_rng(kills).uniform(0.0, lasts, kills)):
+                death = killer.submit(kill_one_worker, float(moment))
+                same += outcome(path, folder / "home" / f"{where}-{number}", True) == expected
+                died += death.result()
+        yield f"{where}: {same} of {kills} runs are the same; in {died} a worker was killed, within {lasts:.0f} s"
+
+
 def main() -> None:
     """Compare."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("methods", nargs="*", default=sorted(METHODS))
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--kills", type=int, default=0)
     given = parser.parse_args()
     (given.folder / "source").mkdir(parents=True)
     next(iter(parts(0.5)))[: given.records].to_parquet(given.folder / "source" / "part-0.parquet")
     embedded.apply(given.folder / "tracking")
     embedded.tracking_ready(given.folder / "tracking")
-    for method in given.methods:
+    for said in survived(given.folder, given.records, given.kills) if given.kills else ():
+        print(said, flush=True)  # noqa: T201
+    for method in given.methods if not given.kills else ():
         print(method, compared(given.folder, method, given.records), flush=True)  # noqa: T201
 
 

@@ -12,7 +12,7 @@ NAME = "group figures"
 
 
 def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
-    """Ask a person about variables whose figures of groups the release repeats; nothing where groups are in parts."""
+    """Ask a person about variables whose figures of groups the release repeats; nothing where settings are tried."""
     found = assessment.risk.group_figures
     if found is None or not found.looked_at:
         return ()
@@ -25,7 +25,7 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
             figure=f"{len(repeated)} of {found.looked_at} variables{number}",
             limit="0",
             baseline="0, beyond chance",
-            records=(assessment.full_release or assessment).records.released,
+            records=found.records,
             meaning="numbers that were computed from all records of a group, such as the greatest or the mean wage of "
             "a firm, and are released as they were computed: the greatest is one person’s, and an attacker who knows "
             "the others of the group computes the last one’s",
@@ -48,8 +48,9 @@ GATE = Gate(
     "greatest or sum, or a linear function of these, in 90 % of at least 8 groups, as it was when the whole table was "
     "read, dropped columns and all. Inconclusive when the release holds more of these figures than chance explains "
     "(p < 0.001, beside the same figures moved by some units): the greatest wage of a firm is one person’s, and who "
-    "knows all the others computes the last one’s from the mean. Not looked for in tables in partitions, "
-    "nor where settings are compared, since a part of a table holds parts of groups.",
+    "knows all the others computes the last one’s from the mean. Of tables in partitions up to 200 groups of each "
+    "column are looked at, of at most 10 000 records together, and what is released of the sub-table. Not looked for "
+    "where settings are compared, since a part of a table holds parts of groups.",
     evaluate=evaluate,
     individual=True,
     metrics=metrics,

@@ -9,7 +9,7 @@ import pandas as pd
 
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.risk import find_group_figures
-from tasks.assessment.assess import AssessmentSection, assess
+from tasks.assessment.assess import AssessmentSection, MaskedSides, assess
 from tasks.assessment.group_figures import with_group_figures
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
@@ -41,7 +41,7 @@ def test_half_of_a_table_repeats_figures_of_all_its_records_and_the_assessment_i
     masked = Masked(released=run.workspace.store("released", half), keeps_records=False)
     assessed = assess(run, sides, masked, AssessmentSection(), PolicySection()).assessment
     assert "group figures" not in {gate.name for gate in decide(assessed, PolicySection()).gates}
-    found = with_group_figures(assessed, sides, masked, figures)
+    found = with_group_figures(assessed, MaskedSides(sides, masked), figures)
     (gate,) = [gate for gate in decide(found, PolicySection()).gates if gate.name == "group figures"]
     assert (gate.verdict, gate.variables, gate.records) == ("inconclusive", ("top",), 150)
     stored = Assessment.from_json(found.to_json())

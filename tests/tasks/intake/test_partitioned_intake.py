@@ -139,6 +139,25 @@ def test_what_is_read_checked_and_set_apart_is_as_in_memory(tmp_path, monkeypatc
     assert all(np.array_equal(np.sort(mine[name]), np.sort(theirs[name])) for name in theirs)
 
 
+def test_figures_of_groups_are_found_as_in_memory_also_where_a_dropped_column_names_the_groups(tmp_path, monkeypatch):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"firm": np.repeat(np.arange(40), 20), "wage": rng.integers(900, 9000, 800)})
+    frame["top"] = frame.groupby("firm")["wage"].transform("max")
+    frame.sample(frac=1.0, random_state=2).to_csv(tmp_path / "employees.csv", index=False)
+    variables = (
+        Variable("firm", "nominal", role="excluded"),
+        Variable("wage", "continuous"),
+        Variable("top", "continuous"),
+    )
+    monkeypatch.setattr(partitions, "ROWS", 300)
+    run = Run.start(Home.locate(tmp_path / "home"), SeedSection(public=7, data_are_public=True))
+    source = SourceSection(path="employees.csv")
+    memory = ingest(run, source, variables, tmp_path)
+    cut = ingest_partitions(replace(run, executor=Serial()), source, variables, tmp_path)
+    assert [(one.variable, one.kind) for one in memory.figures] == [("top", "greatest")]
+    assert cut.figures == memory.figures
+
+
 def test_the_sub_table_is_of_both_sides_and_of_the_same_units_every_time(tmp_path, monkeypatch):
     monkeypatch.setattr(splitting, "SUB_TABLE", 60)
     both = [taken(tmp_path, rows, "cross", monkeypatch).split for rows in (300, 900)]

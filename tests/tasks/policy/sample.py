@@ -190,7 +190,7 @@ def risk() -> RiskReport:
         extreme=ExtremeRecords(N, 4, 0, 0, 5.0, 0.1, "pass"),
         dominance=Dominance(8, 1, (), False),
         averages=DominatedAverages(4, (), 0),
-        group_figures=GroupFigures(4, (ReleasedFigures(FIRM_WAGE, 30, 2, 2.5, 0.7, 0.1),)),
+        group_figures=GroupFigures(N, 4, (ReleasedFigures(FIRM_WAGE, 30, 2, 2.5, 0.7, 0.1),)),
         identical=tail(n_released=0, n_reference=0, tau=0.0, p=1.0),
         close_pairs=ClosePairs(9, 3, 2 * N, 9, 5, 0.1, 0.5),
         value_pairs=ValuesTogether(("income", "height"), 11, 3, N, 0.01, -0.01, 0.03, 21, 21, 0.05, 0.95, "pass"),

@@ -34,7 +34,7 @@ def test_texts_are_no_finer_than_ten_figures() -> None:
 
 def test_nothing_is_said_where_groups_are_in_parts_or_no_number_is_released() -> None:
     assert not results(GATE, changed(assessment(), risk__group_figures=None))
-    assert not results(GATE, changed(assessment(), risk__group_figures=GroupFigures(0, ())))
+    assert not results(GATE, changed(assessment(), risk__group_figures=GroupFigures(2000, 0, ())))
 
 
 def test_a_half_has_the_figures_of_all_records() -> None:
