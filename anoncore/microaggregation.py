@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from anoncore.contributions import contributions_of
 from anoncore.edits.conditions import numbers
 from anoncore.edits.implications import implications
 from anoncore.edits.kinds import RatioEdit
@@ -16,7 +17,6 @@ from anoncore.edits.repair import repair
 from anoncore.encoding import Decoding, Encoder
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels.alternatives import project_by_rules
-from anoncore.kernels.dominated import Contributions
 from anoncore.kernels.groups import Representative, group_means, group_medoids, joined_groups
 from anoncore.kernels.projection import Polytope
 from anoncore.microdata import Microdata, Schema
@@ -82,13 +82,13 @@ def of_k_units(data: Microdata, x: np.ndarray, groups: np.ndarray, k: int) -> np
 
 
 def dominated_pools(
-    values: np.ndarray, labels: np.ndarray, positions: np.ndarray, means: np.ndarray, data: Microdata, k: int
+    name: str, labels: np.ndarray, positions: np.ndarray, means: np.ndarray, data: Microdata, k: int
 ) -> np.ndarray:
     """Return (G,) int: groups over which a number is averaged together, so that no average is mostly one unit's.
 
     Parameters
     ----------
-    values : (N,) float64, missing ones NaN
+    name : the number
     labels : (N,) int, every number 0..G-1 in use
     positions : (G, m) where the groups lie
     means : (G,) what would be published of each group, NaN where nothing is
@@ -99,10 +99,9 @@ def dominated_pools(
     -----
     Source: see `anoncore.kernels.dominated`.
     """
-    if np.isnan(values).all():
+    if data.frame[name].isna().all():
         return np.arange(len(positions))
-    middle = np.nanmedian(values)
-    parts = Contributions(np.nan_to_num(values - middle), data.units, k)
+    parts, middle = contributions_of(data, name, k)
     return parts.pools(labels, positions, np.nan_to_num(means - middle))
 
 
@@ -128,9 +127,8 @@ def undominated(
     for block in encoder.blocks:
         if block.variable.kind != "continuous" or block.floor is not None or block.quantiles is not None:
             continue
-        values = data.frame[block.variable.name].to_numpy(dtype=np.float64)
         means = centres[used, block.start] * block.scale + block.location
-        pools = dominated_pools(values, groups, centres[used], means, data, k)
+        pools = dominated_pools(block.variable.name, groups, centres[used], means, data, k)
         if pools.max() + 1 < len(used):
             totals = np.bincount(pools, sizes * centres[used, block.start])
             changed[used, block.start] = (totals / np.bincount(pools, sizes))[pools]

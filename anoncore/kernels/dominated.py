@@ -13,6 +13,10 @@ Flags = NDArray[np.bool_]
 OPEN = 0.1
 # Of two units each knows the other's contribution from the total, whatever they are.
 FEWEST = 3
+# Of the records, those by whose deviations no prediction is estimated.
+OUTERMOST = 0.01
+# Of a deviation, what counts as unexplained at least.
+SURE = 1.0 / 3.0
 
 
 class Contributions:
@@ -23,16 +27,19 @@ class Contributions:
     deviations : (N,) float64 from the variable's median; 0 where a record contributes nothing
     units : (N,) statistical unit of each record; None where each is one of its own
     k : a contribution that so many units make, up to what is open of it, is nobody's
+    unexplained : (N,) what is left of a deviation once other variables have predicted it; None for all of it
 
     Notes
     -----
     Claim: a total is dominated where all but a tenth of the largest contribution d₁ follows from it for who knows the
-    second: open are the others, or, as the attacker does not know these either, so many median contributions. Where k
-    units contribute what lies as near to d₁ as that, it is not dominated.
+    second. Open are the others. Who takes their total for what other variables predict is off by √Σr² of their
+    unexplained parts r, as errors cancel, or, since r is not known either, by so many median ones. Where k units
+    contribute what lies as near to d₁ as that, for as many records, it is not dominated.
 
-    Source: the p % rule for magnitude tables, Hundepool et al. 2012, *Statistical Disclosure Control*, section 4.2.2,
-    with p = 10 and deviations from the median in place of amounts. Beyond it: the median contribution, without which
-    groups of ordinary values would be dominated that happen to lie near the median.
+    Source: after the p % rule for magnitude tables, Hundepool et al. 2012, *Statistical Disclosure Control*, section
+    4.2.2, with p = 10. Departures: deviations from the median in place of amounts; a standard error in place of the sum
+    of all others, which grows with the size of a group while what an attacker misses of it grows with the root; the
+    median contribution, without which groups of ordinary values would be dominated that happen to lie near the median.
 
     Examples
     --------
@@ -41,11 +48,13 @@ class Contributions:
     [True, False]
     """
 
-    def __init__(self, deviations: Floats, units: Labels | None, k: int) -> None:
+    def __init__(self, deviations: Floats, units: Labels | None, k: int, unexplained: Floats | None = None) -> None:
         self._deviations, self._k = deviations, k
+        self._unexplained = deviations if unexplained is None else unexplained
         self._units: Labels = np.arange(len(deviations)) if units is None else units
-        by_unit = np.bincount(np.unique(self._units, return_inverse=True)[1], deviations)
-        self._sorted, self._median = np.sort(by_unit), float(np.median(np.abs(by_unit)))
+        of_unit = np.unique(self._units, return_inverse=True)[1]
+        self._of_record = np.sort(np.bincount(of_unit, deviations) / np.bincount(of_unit))
+        self._median = float(np.median(np.abs(self._unexplained)))
 
     def dominate(self, groups: Labels, *, slack: Floats | float = 0.0) -> Flags:
         """Return (G,) bool, whether the total of each group is dominated.
@@ -116,17 +125,52 @@ class Contributions:
         """Return whether groups of some records are dominated."""
         kinds, units = np.unique(self._units[records], return_inverse=True)
         pairs, which = np.unique(groups * len(kinds) + units, return_inverse=True)
-        parts, groups = np.bincount(which, self._deviations[records]), pairs // len(kinds)
+        parts, held = np.bincount(which, self._deviations[records]), np.bincount(which)
+        open_, groups = np.square(np.bincount(which, self._unexplained[records])), pairs // len(kinds)
         sizes = np.bincount(groups)
         starts = np.cumsum(sizes) - sizes
-        ordered = parts[np.lexsort((-np.abs(parts), groups))]
-        others, largest = np.abs(ordered), np.abs(ordered[starts])
-        others[starts] = 0.0
-        others[starts[sizes > 1] + 1] = 0.0
-        left = np.maximum(np.add.reduceat(others, starts), (sizes - 2) * self._median) + slack
-        found = (sizes >= FEWEST) & (largest > 0) & (left <= OPEN * largest)
-        top, near = ordered[starts][found], left[found]
-        high = np.searchsorted(self._sorted, top + near, side="right")
-        low = np.searchsorted(self._sorted, top - near, side="left")
+        order = np.lexsort((-np.abs(parts), groups))
+        top, of_top = parts[order][starts], held[order][starts]
+        others = np.ones(len(order), dtype=bool)
+        others[starts] = False
+        others[starts[sizes > 1] + 1] = False
+        misses = np.add.reduceat(np.where(others, open_[order], 0.0), starts)
+        typical = np.add.reduceat(np.where(others, held[order], 0), starts) * self._median**2
+        left = np.sqrt(np.maximum(misses, typical)) + slack
+        found = (sizes >= FEWEST) & (top != 0) & (left <= OPEN * np.abs(top))
+        value, near = (one[found] / of_top[found] for one in (top, left))
+        high = np.searchsorted(self._of_record, value + near, side="right")
+        low = np.searchsorted(self._of_record, value - near, side="left")
         found[found] = high - low < self._k
         return np.asarray(found)
+
+
+def unexplained(deviations: Floats, others: Floats) -> Floats:
+    """Return (N,) sizes of what least squares on other variables leave of deviations, without the outermost hundredth.
+
+    Parameters
+    ----------
+    deviations : (N,) float64
+    others : (N, m) float64, finite; with half as many records as columns or fewer nothing is explained
+
+    Notes
+    -----
+    Claim: none; an attacker's prediction of what a group's other records hold, or their median where that is nearer.
+    At least a third of each deviation counts as unexplained: numbers that add up to others say no more than these.
+    Source: elementary.
+
+    Examples
+    --------
+    >>> x = np.arange(9.0)
+    >>> unexplained(3.0 * x - 12.0, x[:, None]).round(6).tolist()
+    [4.0, 3.0, 2.0, 1.0, 0.0, 1.0, 2.0, 3.0, 4.0]
+    """
+    ordinary = np.abs(deviations) <= np.quantile(np.abs(deviations), 1.0 - OUTERMOST)
+    if ordinary.sum() <= 2 * (others.shape[1] + 1):
+        return np.abs(deviations)
+    design = np.column_stack([np.ones(len(others)), others])
+    used = design[ordinary]
+    slopes = np.linalg.lstsq(used.T @ used, used.T @ deviations[ordinary], rcond=None)[0]
+    # Fitted to few records, residuals are too small.
+    wider = np.sqrt(ordinary.sum() / (ordinary.sum() - design.shape[1]))
+    return np.clip(wider * np.abs(deviations - design @ slopes), SURE * np.abs(deviations), np.abs(deviations))

@@ -121,7 +121,7 @@ class GowerMicroaggregation(Method):
             if v.kind == "continuous":
                 values = source.frame[v.name].to_numpy(dtype=np.float64)
                 means = _means(values, groups, np.arange(len(positions)))
-                pools = dominated_pools(values, groups, positions, means, source, self.k)
+                pools = dominated_pools(v.name, groups, positions, means, source, self.k)
                 if pools.max() + 1 < len(positions):
                     found[v.name] = pools
         return found

@@ -11,7 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import poisson
 
-from anoncore.kernels.dominated import FEWEST, OPEN, Contributions
+from anoncore.contributions import contributions_of
+from anoncore.kernels.dominated import FEWEST, OPEN
 from anoncore.microdata import SPIKE, Microdata
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk.verdicts import Verdict
@@ -88,16 +89,15 @@ def dominated_averages(original: Microdata, released: Microdata, own: Indices, k
     """
     names = [v.name for v in original.schema if v.kind == "continuous" and v.name in released.schema.masked]
     linked = np.flatnonzero(own >= 0)
+    rows = original.take(linked)
     same = pd.util.hash_pandas_object(released.frame[list(released.schema.masked)], index=False).to_numpy()
     counts = {}
     for name in names if len(linked) else ():
-        values = original.frame[name].to_numpy(dtype=np.float64)[linked]
+        values = rows.frame[name].to_numpy(dtype=np.float64)
         numbers = released.frame[name].to_numpy(dtype=np.float64)
         if np.isnan(values).all():
             continue
-        middle = float(np.nanmedian(values))
-        units = None if original.units is None else original.units[linked]
-        parts = Contributions(np.nan_to_num(values - middle), units, k)
+        parts, middle = contributions_of(rows, name, k)
         found = np.zeros(len(linked), dtype=bool)
         for codes in _groups(numbers, same):
             groups = np.unique(codes[own[linked]], return_inverse=True)[1]
