@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -26,6 +27,8 @@ SCREENED = 40  # groups, the smallest, on which all pairs of numbers are tried f
 PASSED = 0.6  # of these
 FEWEST_SCREENED = 3  # records of a screened group
 SAMPLED = 10_000  # first records, and as many from all over the table, by which most numbers are refuted
+PART_LEVELS = 10  # of a column by each of whose levels some records of a group alone may be counted
+PART_RECORDS = 50_000  # of the screened groups, up to which that is tried
 PAIRS = 256  # of records of one group, on which a number is tried first for being the same in both
 # Units of a figure by which it may differ: rounded, and beside an estimated constant.
 EXACT, SHIFTED = 0.5, 0.75
@@ -34,12 +37,16 @@ LIMIT = 1e-6  # of its range: rounding of single precision
 
 
 class Computed(NamedTuple):
-    """Places of a figure and of the number that it is computed from, of the groups' column, -1 for its own values."""
+    """Places of a figure and of the number that it is computed from, of the groups' column, -1 for its own values.
+
+    ``part`` is the place of the column of which one level's records alone are counted, -1 for all records.
+    """
 
     figure: int
     number: int
     group: int
     kind: Figure
+    part: int = -1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,7 +118,7 @@ class _Figures:
     counts: Floats
 
     @classmethod
-    def of(cls, numbers: Floats, groups: _Groups) -> _Figures:
+    def of(cls, numbers: Floats, groups: _Groups, *, medians: bool = True) -> _Figures:
         """Compute them of numbers (N, n); no medians where groups are the figure's own values.
 
         Numbers beside equal values often lie around these, so that many medians are equal to them.
@@ -121,8 +128,8 @@ class _Figures:
         sums = np.add.reduceat(np.nan_to_num(inside), starts)
         low, high = np.fmin.reduceat(inside, starts), np.fmax.reduceat(inside, starts)
         means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
-        medians = np.full_like(means, np.nan) if groups.own else _medians(inside, groups, counts)
-        values = np.stack([means, medians, low, high, sums])
+        middle = _medians(inside, groups, counts) if medians and not groups.own else np.full_like(means, np.nan)
+        values = np.stack([means, middle, low, high, sums])
         values[:, ~(high > low)] = np.nan
         return cls(values, counts)
 
@@ -153,7 +160,8 @@ def computed_figures(
     Groups are the values of any column that determines the figure; of a figure that none does, its own values, if it
     is then equal to the mean, the sum or an extreme that one record alone has. Otherwise it may be a constant plus a
     multiple of a mean, median, least or greatest number, so that centred and scaled ones are found. Its groups must
-    hold several units, and the number must vary within them, not be cut into classes by them.
+    hold several units, and the number must vary within them, not be cut into classes by them. Where it is computed from
+    no number of all records, those of one level of a column with few are tried, but for medians.
 
     Parameters
     ----------
@@ -176,7 +184,7 @@ def computed_figures(
     >>> columns = np.column_stack([wage, top])
     >>> codes = [np.unique(column, return_inverse=True)[1] for column in columns.T]
     >>> computed_figures(columns, np.ones(2), np.ones(2, dtype=bool), np.column_stack([*codes, firm]))
-    [Computed(figure=1, number=0, group=2, kind='greatest')]
+    [Computed(figure=1, number=0, group=2, kind='greatest', part=-1)]
     """
     records, width = numbers.shape
     levels = groups.max(axis=0, initial=-1) + 1
@@ -189,15 +197,17 @@ def computed_figures(
         asked_for[only] = True
     usable = np.flatnonzero((levels >= FEWEST) & (levels <= records / 2) & asked_for).tolist()
     # Of columns with the same groups the first names them: levels sooner than another figure.
+    parts = _Parts(groups, np.flatnonzero((levels >= 2) & (levels <= PART_LEVELS)))
     order = sorted(usable, key=lambda at: (at < width, levels[at]))
     for group in order:
         asked = [at for at in candidates.tolist() if at != group and levels[at] <= levels[group]]
         asked = _determined(numbers, asked, groups[:, group])
         determined |= set(asked)
-        found |= _search(numbers, units, [at for at in asked if at not in found], group, groups[:, group], people)
+        asked = [at for at in asked if at not in found]
+        found |= _Search(numbers, units, group, groups[:, group], people, parts).found(asked)
     for at in candidates[asked_for[candidates]].tolist():
         if at not in determined and _is_fine(np.unique(numbers[:, at]), float(units[at])):
-            found |= _search(numbers, units, [at], -1, groups[:, at], people)
+            found |= _Search(numbers, units, -1, groups[:, at], people, parts).found([at])
     return [found[at] for at in sorted(found)]
 
 
@@ -223,26 +233,84 @@ def _not_refuted(numbers: Floats, asked: list[int], groups: _Groups) -> list[int
     return [at for at, refuted in zip(asked, differ.any(axis=0), strict=True) if not refuted]
 
 
-def _search(
-    numbers: Floats, units: Floats, asked: list[int], group: int, codes: Codes, people: Codes | None
-) -> dict[int, Computed]:
-    """Return the first number and kind that each figure of one set of groups is computed from."""
-    if not asked:
-        return {}
-    own, found, groups = group < 0, dict[int, Computed](), None
-    some = _Groups.smallest(codes, own=own)
-    others = _Figures.of(numbers, some).values
-    for at in asked:
-        for kind, number in _promising(some.first(numbers[:, at]), others, float(units[at]), own=own):
-            if number in (at, group):
-                continue
-            groups = groups or _Groups.of(codes, own=own)
-            if people is not None and not _hold_several(groups, people):
-                return {}
-            if _is_figure(numbers[:, at], numbers[:, [number]], groups, FIGURES.index(kind), float(units[at])):
-                found[at] = Computed(at, number, group, kind)
-                break
-    return found
+@dataclass(frozen=True, eq=False, repr=False)
+class _Parts:
+    """Records of one level of some columns: codes (N, m), and which columns."""
+
+    codes: Codes
+    columns: Codes
+
+    def of(self, rows: Codes | slice) -> Iterator[tuple[int, int, Flags]]:
+        """Yield a column, a level, and which of some records have it."""
+        for column in self.columns.tolist():
+            codes = self.codes[rows, column]
+            for level in range(int(codes.max(initial=-1)) + 1):
+                yield column, level, codes == level
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Search:
+    """Looks for what figures of one set of groups are computed from; parameters are those of `computed_figures`.
+
+    Parameters
+    ----------
+    group : the column of the groups, -1 where they are the figure's own values
+    codes : (N,) the groups
+    """
+
+    numbers: Floats
+    units: Floats
+    group: int
+    codes: Codes
+    people: Codes | None
+    parts: _Parts
+
+    @property
+    def own(self) -> bool:
+        return self.group < 0
+
+    @cached_property
+    def whole(self) -> _Groups:
+        """All records by their groups: sorted only where something is to be confirmed."""
+        return _Groups.of(self.codes, own=self.own)
+
+    @cached_property
+    def is_of_several(self) -> bool:
+        """Whether groups hold several units."""
+        return self.people is None or _hold_several(self.whole, self.people)
+
+    def found(self, asked: list[int]) -> dict[int, Computed]:
+        """Return the first number and kind that each figure is computed from: of all records, or of a part of them."""
+        if not asked:
+            return {}
+        some = _Groups.smallest(self.codes, own=self.own)
+        figures = {at: some.first(self.numbers[:, at]) for at in asked}
+        found = self._confirmed(figures, _Figures.of(self.numbers, some).values, slice(None), -1)
+        if len(some.rows) > PART_RECORDS:
+            return found
+        screened, here = self.numbers[some.rows], _Groups(np.arange(len(some.rows)), some.starts, self.own)
+        for column, level, records in self.parts.of(some.rows):
+            rest = {at: figure for at, figure in figures.items() if at not in found}
+            if rest and column != self.group:
+                others = _Figures.of(np.where(records[:, None], screened, np.nan), here, medians=False).values
+                found |= self._confirmed(rest, others, self.parts.codes[:, column] == level, column)
+        return found
+
+    def _confirmed(
+        self, figures: dict[int, Floats], others: Floats, records: Flags | slice, part: int
+    ) -> dict[int, Computed]:
+        """Return those figures that all groups confirm, of some records of each."""
+        found = {}
+        for at, figure in figures.items():
+            unit = float(self.units[at])
+            for kind, number in _promising(figure, others, unit, own=self.own):
+                if number not in (at, self.group) and self.is_of_several:
+                    counted = np.full((len(self.numbers), 1), np.nan)
+                    counted[records, 0] = self.numbers[records, number]
+                    if _is_figure(self.numbers[:, at], counted, self.whole, FIGURES.index(kind), unit):
+                        found[at] = Computed(at, number, self.group, kind, part)
+                        break
+        return found
 
 
 def _hold_several(groups: _Groups, people: Codes) -> bool:

@@ -40,17 +40,21 @@ class GroupFigure:
     number : the variable that it was computed from; it may be dropped
     group : the variable by which records are grouped; the figure itself where no other one determines it
     kind : what was computed, or of which it is a linear function
+    part : the variable of which one level's records alone were counted; None where all were
     """
 
     variable: str
     number: str
     group: str
     kind: Figure
+    part: str | None = None
 
     @property
     def reason(self) -> str:
         """What it is, as a phrase."""
         groups = "records that share it" if self.group == self.variable else f"all records with the same {self.group}"
+        if self.part is not None:
+            groups += f" and one value of {self.part}"
         return f"the {self.kind} of {self.number} among {groups}, or a linear function of it"
 
 
@@ -142,7 +146,7 @@ def find_group_figures(
     >>> frame = pd.DataFrame({"school": np.arange(600) // 20, "score": draw.integers(0, 900, 600) / 10})
     >>> frame["average"] = frame.groupby("school")["score"].transform("mean").round(2)
     >>> find_group_figures(frame, ["average"])
-    (GroupFigure(variable='average', number='score', group='school', kind='mean'),)
+    (GroupFigure(variable='average', number='score', group='school', kind='mean', part=None),)
     """
     coded = dict(
         zip(map(str, columns.columns), in_threads(_coded, (columns[name] for name in columns.columns)), strict=True)
@@ -162,7 +166,13 @@ def find_group_figures(
         matrix, precision, asked, codes, people, only=None if group is None else names.index(group)
     )
     return tuple(
-        GroupFigure(names[one.figure], names[one.number], names[one.figure if one.group < 0 else one.group], one.kind)
+        GroupFigure(
+            names[one.figure],
+            names[one.number],
+            names[one.figure if one.group < 0 else one.group],
+            one.kind,
+            None if one.part < 0 else names[one.part],
+        )
         for one in found
     )
 

@@ -40,5 +40,7 @@ def _excluded(guess: Guess, figure: GroupFigure | None) -> Guess:
     if figure is None:
         return guess
     group = "its own groups" if figure.group == figure.variable else f"the same {visible(figure.group)}"
+    if figure.part is not None:
+        group += f" and one value of {visible(figure.part)}"
     reason = f"{COMPUTED}{figure.kind} {visible(figure.number)} of {group}; {WHY}"
     return Guess(replace(guess.variable, role="excluded"), reason, confirm=True)

@@ -126,6 +126,19 @@ def random_table(seed: int) -> pd.DataFrame:
     )
 
 
+@pytest.mark.parametrize("kind", ["mean", "greatest", "least", "sum"])
+def test_a_figure_of_some_records_of_each_firm_is_found(kind: str) -> None:
+    """Costs of surgical cases alone, say: a release was published with which each of 99 % of them was computed."""
+    frame = employees()
+    frame["sex"] = np.random.default_rng(1).choice(["f", "m", "x"], len(frame), p=[0.5, 0.4, 0.1])
+    women = frame["wage"].where(frame["sex"] == "f").groupby(frame["firm"])
+    functions = {"mean": "mean", "greatest": "max", "least": "min", "sum": "sum"}
+    frame["figure"] = women.transform(functions[kind]).round(1)
+    (one,) = find_group_figures(frame, list(frame))
+    assert (one.variable, one.number, one.group, one.kind, one.part) == ("figure", "wage", "firm", kind, "sex")
+    assert one.reason.startswith(f"the {kind} of wage among all records with the same firm and one value of sex")
+
+
 @pytest.mark.parametrize("first", range(0, 200, 50))
 def test_independent_columns_have_no_figures(first: int) -> None:
     assert not [s for s in range(first, first + 50) if find_group_figures(frame := random_table(s), list(frame))]
