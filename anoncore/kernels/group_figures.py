@@ -371,7 +371,8 @@ def _is_figure(figure: Floats, number: Floats, groups: _Groups, kind: int, unit:
     if _agreement(own, values[kind][:, None], unit, exact=groups.own or kind == SUM)[0] < AGREE:
         return False
     # What counts the records is no figure of a number that hardly varies.
-    if _agreement(own[vary], of_groups.counts[vary], unit, exact=False)[0] >= VARY:
+    counts = np.column_stack([of_groups.counts, groups.sizes])
+    if _agreement(own[vary], counts[vary], unit, exact=False).max() >= VARY:
         return False
     if not _varies_within(number[groups.rows, 0], groups) or not _overlaps(values[LEAST][vary], values[GREATEST][vary]):
         return False
