@@ -62,6 +62,7 @@ LARGEST_HOUSEHOLDS = 50.0  # records of a household, on average
 UNLIKE_GROUPS = 4.0  # variance of the sizes of groups, in that of chance
 UNORDERED_GROUPS = 1.2  # ratio of von Neumann: 2 where neighbours have nothing in common
 COLLISIONS = 7.0  # equal values that chance would give; with none, the numbers were given out one by one
+CLOCK = 40  # different times of day; chance would leave as many numbers alone in one of 10^8 columns
 FILLED = 0.5  # of the numbers in a range
 MAYBE_IDENTIFIER = "whole numbers that hardly repeat, taken for an amount"
 NAMES = "the name suggests names, addresses or free text; identifier if it says whose record it is"
@@ -207,6 +208,8 @@ def _number_reason(facts: ColumnFacts, adds_up: bool) -> _Reason | None:
         return None
     if facts.present >= MIN_RECORDS and _as_dates(values):
         return _Reason("holds dates written as year, month, day; turn them into a year and give it another role")
+    if _as_times(values):
+        return _Reason("holds times of day written as 1345 for 13:45; turn them into hours and give it another role")
     if _hardly_repeats(facts) and _given_out(facts):
         return _Reason("whole numbers that do not repeat and were given out one by one", names_unit=True)
     if len(values) > MAX_LEVELS and _numbers_of_groups(facts):
@@ -316,6 +319,12 @@ def _in_steps(values: np.ndarray) -> bool:
 def _as_dates(values: np.ndarray) -> bool:
     year, month, day = values // 10000, values // 100 % 100, values % 100
     return bool(np.all((year >= 1850) & (year <= 2100) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)))
+
+
+def _as_times(values: np.ndarray) -> bool:
+    """Whether distinct whole numbers are hours and minutes: of other numbers some end in 60 to 99."""
+    clock = len(values) >= CLOCK and values[0] >= 0 and values[-1] <= 2400 and (values % 100 < 60).all()
+    return bool(clock and len(np.unique(values // 100)) > 2)
 
 
 def _released(facts: ColumnFacts, adds_up: bool) -> Guess:
