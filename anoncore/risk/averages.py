@@ -21,7 +21,7 @@ from anoncore.risk.verdicts import Verdict
 IN_GROUPS = 0.9
 # How often records are exchanged among rows, for how many totals are true by chance; and with which probability at most
 # as many are as in the release.
-EXCHANGED, LEVEL = 200, 0.01
+EXCHANGED, LEVEL = 1000, 0.002
 
 
 @dataclass(frozen=True)

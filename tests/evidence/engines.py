@@ -141,17 +141,21 @@ def survived(folder: Path, records: int, kills: int) -> Iterator[str]:
     asked = method_plan(SWAP, True)
     path.write_text(yaml.safe_dump(asked, sort_keys=False))
     with workers(records, PARTITIONS[1], 2), ThreadPoolExecutor(1) as killer:
+        expected, lasts = {}, {}
         for where in ("local", "dask"):
             path.write_text(yaml.safe_dump(asked | {"engine": where}, sort_keys=False))
             begun = time.perf_counter()
-            expected = outcome(path, folder / "home" / where, True)
-            lasts = time.perf_counter() - begun
-            yield f"{where}: {expected}, {lasts:.0f} s"
-            for number, moment in enumerate(np.random.default_rng(kills).uniform(0.0, lasts, kills)):
-                death = killer.submit(kill_one_worker, float(moment))
+            expected[where] = outcome(path, folder / "home" / where, True)
+            lasts[where] = time.perf_counter() - begun
+            yield f"{where}: {expected[where]}, {lasts[where]:.0f} s"
+        for number, share in enumerate(np.random.default_rng(kills).uniform(size=kills)):
+            for where in expected:
+                path.write_text(yaml.safe_dump(asked | {"engine": where}, sort_keys=False))
+                death = killer.submit(kill_one_worker, float(share * lasts[where]))
                 found = outcome(path, folder / "home" / f"{where}-{number}", True)
                 said = "killed" if death.result() else "none there to kill"
-                yield f"{where}: {'the same' if found == expected else 'another'}, worker {said} at {moment:.0f} s"
+                same = "the same" if found == expected[where] else "another"
+                yield f"{where}: {same}, worker {said} at {share:.0%} of the time"
 
 
 def main() -> None:
