@@ -19,6 +19,8 @@ def contradict(table, low, high, columns, ends, valid):  # type: ignore[no-untyp
     """
     for i in range(table.shape[0]):
         for g in range(len(valid)):
+            if not valid[g]:
+                continue
             highs, others = 0, 0
             for at in range(ends[g], ends[g + 1]):
                 value, column = table[i, columns[at]], columns[at]

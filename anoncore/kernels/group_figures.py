@@ -371,8 +371,9 @@ def _is_figure(figure: Floats, number: Floats, groups: _Groups, kind: int, unit:
     if _agreement(own, values[kind][:, None], unit, exact=groups.own or kind == SUM)[0] < AGREE:
         return False
     # What counts the records is no figure of a number that hardly varies.
-    counts = np.column_stack([of_groups.counts, groups.sizes])
-    if _agreement(own[vary], counts[vary], unit, exact=False).max() >= VARY:
+    counts = np.column_stack([of_groups.counts, groups.sizes])[vary]
+    counts = counts[:, np.ptp(counts, axis=0) > 0]
+    if _agreement(own[vary], counts, unit, exact=False).max(initial=0.0) >= VARY:
         return False
     if not _varies_within(number[groups.rows, 0], groups) or not _overlaps(values[LEAST][vary], values[GREATEST][vary]):
         return False

@@ -119,7 +119,6 @@ def _groups(numbers: Floats, same: NDArray[Any]) -> Iterator[NDArray[Any]]:
         yield at
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class _Totals:
     """Totals of groups as an attacker computes them, of deviations from a variable's median.
 
@@ -130,33 +129,44 @@ class _Totals:
     rounded : by how much a number is off at most
     """
 
-    released: Floats
-    groups: Indices
-    rounded: float
+    def __init__(self, released: Floats, groups: Indices, rounded: float) -> None:
+        self._order = np.argsort(groups, kind="stable")
+        self._counts = np.bincount(groups)
+        self._starts = np.cumsum(self._counts) - self._counts
+        self._released, self._rounded = released[self._order], self._counts * rounded
+        self._total = np.add.reduceat(self._released, self._starts)
 
     def off(self, values: Floats) -> Floats:
         """Return (G,) by how much the totals are off those of some values (N,); infinite without a number."""
-        known = ~np.isnan(values)
-        true = np.bincount(self.groups, np.where(known, values, 0.0))
-        totals = [np.bincount(self.groups, np.where(counted, self.released, 0.0)) for counted in (True, known)]
-        off = np.minimum(*(np.abs(total - true) for total in totals))
-        return np.asarray(np.where(np.isnan(off), np.inf, off) + np.bincount(self.groups) * self.rounded)
+        return self._off(values[self._order])
 
     def are_true(self, values: Floats) -> bool:
-        """Whether more totals give their group's largest value than would give that of a record of another group."""
-        # The same exchanges always: nothing hangs on their being unknown.
-        draw, n = np.random.default_rng(0), len(values)
-        true, of_whom = self._true(values, np.arange(n))
-        by_chance = 1.0
-        for _ in range(EXCHANGED):
-            seems, whose = self._true(values, draw.permutation(n))
-            by_chance += int((seems & (whose != of_whom)).sum())
-        return bool(poisson.sf(int(true.sum()) - 1, by_chance / EXCHANGED) < LEVEL)
+        """Whether more totals give a value away than would give that of a record of another group.
 
-    def _true(self, values: Floats, order: Indices) -> tuple[NDArray[np.bool_], Indices]:
-        """Return (G,) which totals nearly give the largest value of their exchanged records, and whose that is."""
-        sizes = np.abs(np.nan_to_num(values[order]))
-        counts = np.bincount(self.groups)
-        last = np.lexsort((sizes, self.groups))[np.cumsum(counts) - 1]
-        largest = sizes[last]
-        return (counts >= FEWEST) & (largest > 0) & (self.off(values[order]) <= OPEN * largest), order[last]
+        Of groups that can be dominated: the largest value is far beyond what so many ordinary ones leave open.
+        """
+        # The same exchanges always: nothing hangs on their being unknown.
+        draw, values = np.random.default_rng(0), values[self._order]
+        least = np.sqrt(self._counts) * np.median(np.abs(np.nan_to_num(values))) / OPEN
+        true, largest = self._true(values, least)
+        number, by_chance = int(true.sum()), 1.0
+        for _ in range(EXCHANGED):
+            seem_true, others = self._true(draw.permutation(values), least)
+            by_chance += int((seem_true & (others != largest)).sum())
+            if poisson.sf(number - 1, by_chance / EXCHANGED) >= LEVEL:
+                return False
+        return True
+
+    def _off(self, values: Floats) -> Floats:
+        """Return (G,) the same of values in the order of their groups."""
+        known = ~np.isnan(values)
+        true = np.add.reduceat(np.where(known, values, 0.0), self._starts)
+        totals = self._total, np.add.reduceat(np.where(known, self._released, 0.0), self._starts)
+        off = np.minimum(*(np.abs(total - true) for total in totals))
+        return np.asarray(np.where(np.isnan(off), np.inf, off) + self._rounded)
+
+    def _true(self, values: Floats, least: Floats) -> tuple[NDArray[np.bool_], Floats]:
+        """Return (G,) which totals are nearly true beside a largest value above the least, and those values."""
+        largest = np.maximum.reduceat(np.abs(np.nan_to_num(values)), self._starts)
+        can = (self._counts >= FEWEST) & (largest > 0) & (largest >= least)
+        return can & (self._off(values) <= OPEN * largest), largest

@@ -32,7 +32,7 @@ _LARGEST = 1e100
 
 @dataclass(frozen=True)
 class GroupFigure:
-    """A variable that was computed from another one of all records of a group.
+    """A variable that was computed from another one of all records of a group, or of one part of each group.
 
     Parameters
     ----------
@@ -97,7 +97,8 @@ class GroupFigures:
     """
 
     meaning: ClassVar[str] = (
-        "Numbers that were computed from all records of a group and are released as they were computed: the greatest "
+        "Numbers that were computed from all records of a group, or from those with one value of another variable, and "
+        "are released as they were computed: the greatest "
         "of a group is one person's number, and who knows all others computes the last one from a mean or a sum."
     )
 
@@ -118,7 +119,7 @@ def find_group_figures(
     *,
     group: str | None = None,
 ) -> tuple[GroupFigure, ...]:
-    """Find variables that were computed from another one of all records of a group.
+    """Find variables that were computed from another one of all records of a group, or of one part of each group.
 
     Parameters
     ----------
@@ -277,7 +278,10 @@ def _coded(column: pd.Series) -> tuple[NDArray[np.int32], Floats | None]:
     codes = found.astype(np.int32)
     if isinstance(levels, pd.CategoricalIndex):
         levels = levels.astype(object)
-    values = pd.to_numeric(pd.Series(levels), errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    try:
+        values = pd.to_numeric(pd.Series(levels), errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    except OverflowError:  # whole numbers beyond every float, which columns that are dropped may hold
+        return codes, None
     if np.isnan(values).any():
         return codes, np.array([0.0, 1.0]) if len(levels) == 2 else None
     # Several texts may be one number, and too large ones are none.

@@ -689,6 +689,7 @@ def test_times_of_day_as_whole_numbers_are_not_released_as_numbers():
     assert variable(clock + 50, "arrival")[1] != "excluded"
     assert variable(draw.integers(0, 60, N), "minute")[1] != "excluded"
     assert variable(draw.integers(0, 2400, N), "grams")[1] != "excluded"
+    assert variable(draw.integers(0, 49, N) * 50, "rent")[1] != "excluded"
 
 
 def test_parts_and_dates_are_in_order_and_what_merely_differs_is_not():

@@ -322,9 +322,9 @@ def _as_dates(values: np.ndarray) -> bool:
 
 
 def _as_times(values: np.ndarray) -> bool:
-    """Whether distinct whole numbers are hours and minutes: of other numbers some end in 60 to 99."""
+    """Whether distinct whole numbers are hours and minutes: of others some end in 60 to 99, or all in 00 and 50."""
     clock = len(values) >= CLOCK and values[0] >= 0 and values[-1] <= 2400 and (values % 100 < 60).all()
-    return bool(clock and len(np.unique(values // 100)) > 2)
+    return bool(clock and len(np.unique(values // 100)) > 2 and (values % 50 != 0).any())
 
 
 def _released(facts: ColumnFacts, adds_up: bool) -> Guess:

@@ -44,13 +44,14 @@ def metrics(assessment: Assessment) -> Metrics:
 
 GATE = Gate(
     name=NAME,
-    description="Numbers that were computed from another number of all records of a group: its mean, median, least, "
-    "greatest or sum, or a linear function of these, in 90 % of at least 8 groups, as it was when the whole table was "
-    "read, dropped columns and all. Inconclusive when the release holds more of these figures than chance explains "
-    "(p < 0.001, beside the same figures moved by some units): the greatest wage of a firm is one person’s, and who "
-    "knows all the others computes the last one’s from the mean. Of tables in partitions up to 200 groups of each "
-    "column are looked at, of at most 10 000 records together, and what is released of the sub-table. Not looked for "
-    "where settings are compared, since a part of a table holds parts of groups.",
+    description="Numbers that were computed from another number of all records of a group, or of those with one value "
+    "of another variable: its mean, median, least, greatest or sum, or a linear function of these, in 90 % of at least "
+    "8 groups, as it was when the whole table was read, dropped columns and all. Inconclusive when the release holds "
+    "more of these figures than chance explains (p < 0.001, beside the same figures moved by some units): the greatest "
+    "wage of a firm is one person’s, and who knows all the others computes the last one’s from the mean. Of tables in "
+    "partitions up to 200 groups of each column are looked at, of at most 1250 records each and 10 000 together, and "
+    "what is released of the sub-table. Not looked for where settings are compared: a part of a table holds parts of "
+    "groups.",
     evaluate=evaluate,
     individual=True,
     metrics=metrics,

@@ -122,3 +122,16 @@ def test_totals_that_are_true_by_chance_are_none() -> None:
         )
         found += dominated_averages(one, other, np.arange(1000), 10).averages
     assert found == 0
+
+
+@pytest.mark.parametrize("noise", [0.0, 80.0, 200.0])
+def test_ordinary_groups_with_noise_hide_no_giant(noise: float) -> None:
+    """Totals of ordinary groups are true by chance as often as not; those of giants are not."""
+    rng = np.random.default_rng(3)
+    wages = rng.lognormal(6.0, 0.5, 3000)
+    wages[[7, 900, 2500]] = 150_000.0, 260_000.0, 390_000.0
+    groups = np.repeat(np.arange(600), 5)
+    means = pd.Series(wages).groupby(groups).transform("mean") + rng.normal(scale=noise, size=600)[groups]
+    schema = Schema([Variable("wage", "continuous", precision=0.01)])
+    source, released = (Microdata(pd.DataFrame({"wage": np.round(of, 2)}), schema) for of in (wages, means))
+    assert dominated_averages(source, released, np.arange(3000), 5).averages >= 3

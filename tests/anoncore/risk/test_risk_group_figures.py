@@ -139,6 +139,14 @@ def test_a_figure_of_some_records_of_each_firm_is_found(kind: str) -> None:
     assert one.reason.startswith(f"the {kind} of wage among all records with the same firm and one value of sex")
 
 
+def test_a_limit_that_half_of_equal_groups_reach_hides_no_figure() -> None:
+    firm, rng = np.repeat(np.arange(200), 20), np.random.default_rng(2)
+    frame = pd.DataFrame({"firm": [f"F{f}" for f in firm], "wage": np.round(np.exp(8 + 0.4 * rng.normal(size=4000)))})
+    frame["wage"] = frame["wage"].clip(upper=frame.groupby("firm")["wage"].max().median())
+    frame["top"] = frame.groupby("firm")["wage"].transform("max")
+    assert [one.variable for one in find_group_figures(frame, list(frame))] == ["top"]
+
+
 @pytest.mark.parametrize("first", range(0, 200, 50))
 def test_independent_columns_have_no_figures(first: int) -> None:
     assert not [s for s in range(first, first + 50) if find_group_figures(frame := random_table(s), list(frame))]

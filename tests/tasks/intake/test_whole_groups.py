@@ -76,3 +76,16 @@ def test_independent_columns_have_none() -> None:
         for _ in range(10):
             frame = pd.DataFrame(rng.integers(0, 400, (6000, 8))).rename(columns=str)
             assert found(frame, [1500, 3000]) == ()
+
+
+def test_a_giant_group_or_a_sparse_column_crowds_no_other_group_out() -> None:
+    frame = employees(5)
+    frame.loc[frame["firm"].isin([f"F{f}" for f in range(200)]), "firm"] = "F0"
+    frame["top"] = frame.groupby("firm")["wage"].transform("max")
+    frame["sparse"] = np.where(np.arange(9000) % 300 == 0, 1.0, np.nan)
+    with patch.multiple(whole_groups, SETTLED=2000, RECORDS=1500, ONE=100):
+        assert ("top", "firm") in {(one.variable, one.group) for one in found(frame, [3000, 6000])}
+        groups = WholeGroups()
+        for part in np.split(np.arange(9000), 3):
+            groups.add(frame.iloc[part], value_hashes(frame.iloc[part]))
+    assert sum(map(len, groups._frames)) < 9000
