@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import poisson
 
 from anoncore.contributions import contributions_of
-from anoncore.kernels.dominated import FEWEST, OPEN
+from anoncore.kernels.dominated import FEWEST, OPEN, SURE
 from anoncore.microdata import SPIKE, Microdata
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk.verdicts import Verdict
@@ -72,7 +72,8 @@ def dominated_averages(original: Microdata, released: Microdata, own: Indices, k
     Claim: see `anoncore.kernels.dominated.Contributions`. Groups of fewer than three rows are not asked about, nor what
     several averages show together. A total counts with all rows and with those whose record has a number, whichever is
     nearer to the true one. That a total is the true one by chance, as of some groups of any numbers, tells nobody
-    anything: of a variable more totals must be true than where the records are exchanged among the rows.
+    anything: of a variable more totals must be true, beside a value that lies far out, than where the records are
+    exchanged among the rows.
 
     Source: the p % rule, see there. Averages of microaggregation are totals of a table whose cells are the groups.
 
@@ -145,15 +146,19 @@ class _Totals:
 
         Of groups that can be dominated: the largest value is far beyond what so many ordinary ones leave open.
         """
+        values = values[self._order]
+        least = np.sqrt(np.maximum(self._counts - 2, 0)) * np.median(np.abs(np.nan_to_num(values))) / OPEN
+        # Once with what the median leaves open, once with the least that a prediction does.
+        return any(self._exceed(values, share * least) for share in (1.0, SURE))
+
+    def _exceed(self, values: Floats, least: Floats) -> bool:
+        """Whether more of the totals with a largest value above the least are true than by chance."""
         # The same exchanges always: nothing hangs on their being unknown.
-        draw, values = np.random.default_rng(0), values[self._order]
-        least = np.sqrt(self._counts) * np.median(np.abs(np.nan_to_num(values))) / OPEN
-        true, largest = self._true(values, least)
-        number, by_chance = int(true.sum()), 1.0
+        draw, (true, largest), by_chance = np.random.default_rng(0), self._true(values, least), 1.0
         for _ in range(EXCHANGED):
             seem_true, others = self._true(draw.permutation(values), least)
             by_chance += int((seem_true & (others != largest)).sum())
-            if poisson.sf(number - 1, by_chance / EXCHANGED) >= LEVEL:
+            if poisson.sf(int(true.sum()) - 1, by_chance / EXCHANGED) >= LEVEL / 2.0:
                 return False
         return True
 
