@@ -19,6 +19,7 @@ from tasks.assessment.full_release import with_full_release
 from tasks.assessment.game import GamePlan, PlayedGame, play_game
 from tasks.assessment.group_figures import with_group_figures
 from tasks.assessment.halves import Earlier, judge_half
+from tasks.assessment.hidden_units import with_hidden_units
 from tasks.assessment.prior_releases import against_earlier
 from tasks.assessment.series import Terms, follow
 from tasks.common.errors import ExitCode, Fault, ReleaseError, sanitise_errors
@@ -194,6 +195,8 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
         assessment = step("Measure the full release", with_full_release, *full)
     whole = MaskedSides(sides, masked) if run.executor is None else tested
     assessment = step("Look for figures of groups", with_group_figures, assessment, whole, ingested.figures)
+    records = (assessment, whole.sides.original, plan.edits.edit_set())
+    assessment = step("Look for records of one unit", with_hidden_units, *records)
     game = _played(file, given, *tested, runner)
     assessment = replace(assessment, in_out_game=game.result if game else None)
     verdict = step("Decide by policy", decide, assessment, plan.policy)

@@ -30,6 +30,7 @@ from anoncore.risk.group_figures import (
     find_group_figures,
     group_figures,
 )
+from anoncore.risk.hidden_units import HiddenUnits, hidden_units
 from anoncore.risk.inference import AttributeInference, InferenceRisk, InferenceSettings, attribute_inference
 from anoncore.risk.intervals import IntervalDisclosure, interval_disclosure
 from anoncore.risk.linkability import Linkability, linkability
@@ -103,6 +104,7 @@ __all__ = [
     "GroupFigure",
     "GroupFigures",
     "GroupRisk",
+    "HiddenUnits",
     "IdentifierMatches",
     "InferenceRisk",
     "InferenceSettings",
@@ -164,6 +166,7 @@ __all__ = [
     "extreme_records",
     "find_group_figures",
     "group_figures",
+    "hidden_units",
     "identical_records",
     "individual_risk",
     "interval_disclosure",

@@ -16,6 +16,7 @@ import pandas as pd
 from anoncore.microdata.inference import words_of
 from anoncore.microdata.inference.vocabulary import DESIGN_WEIGHT
 from anoncore.profile import NESTED, Guess, find_rules, groups_that_stand_out, profile
+from anoncore.risk import hidden_units
 from flows.draft.document import Observed, document, has_heavy_amounts
 from flows.draft.figures import without_group_figures
 from flows.draft.readable import dropped, readable
@@ -73,9 +74,10 @@ def draft_plan(data: Path, base: Path) -> str:
         return document(table, guesses, units)
     guesses, microdata = without_group_figures(guesses, frame, microdata.with_units(units.of_records))
     rules, groups = find_rules(microdata, profiled.sums), groups_that_stand_out(microdata)
-    computed = {getattr(f.edit, "dependent", None) for f in rules if f.active}
+    computed = {str(name) for f in rules if f.active and (name := getattr(f.edit, "dependent", None))}
     guesses = asked_about(guesses, microdata, computed)
-    observed = Observed(tuple(groups), time_of_panel(guesses, frame, units), has_heavy_amounts(microdata))
+    same_unit = () if units.keys else hidden_units(microdata, computed=computed).variables
+    observed = Observed(tuple(groups), time_of_panel(guesses, frame, units), has_heavy_amounts(microdata), same_unit)
     return document(table, guesses, units, rules, observed)
 
 

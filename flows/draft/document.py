@@ -84,6 +84,17 @@ UNIT = """\
 # Whom the release protects: a person, a household, an enterprise. Records that share any identifier, or all columns of
 # unit, are one unit: they stay in one half of the table and count once."""
 
+SEVERAL = (
+    "# confirm: no identifier repeats, but records agree in {} as several records of one unit do. If they are, add the "
+    "column that says whose a record is to the file, and name it here with the role identifier. If each is of another "
+    "unit, as where these belong to an area or a product, write untested: [several records] under policy. Until then a "
+    "person decides."
+)
+SEVERAL_ASKED = (
+    "records agree in {} as several of one unit do: add and name the column that says whose they are, or write "
+    "untested: [several records] under policy"
+)
+
 EDITS = """\
 # What every record must satisfy, before masking and after it.
 edits:
@@ -169,11 +180,20 @@ class _Line:
 
 @dataclass(frozen=True)
 class Observed:
-    """What steps are chosen by: groups that stand out on a map, the time of a panel, and whether amounts are heavy."""
+    """What steps are chosen by, and what is asked about units.
+
+    Parameters
+    ----------
+    groups : that stand out on a map
+    time : of a panel
+    heavy : whether amounts are
+    same_unit : variables in which records agree as several of one unit do
+    """
 
     groups: tuple[StandsOut, ...] = ()
     time: str = ""
     heavy: bool = False
+    same_unit: tuple[str, ...] = ()
 
 
 def has_heavy_amounts(data: Microdata) -> bool:
@@ -195,7 +215,7 @@ def document(
     rules = tuple(rules)
     computed = {getattr(f.edit, "dependent", None) for f in rules if f.active}
     rest = [*_edits(rules), *_choices(table, units, observed, "" if observed.time in computed else observed.time)]
-    body = [*_opening(table), *_variables(guesses, table.notes), *_unit(units), *map(_line, rest)]
+    body = [*_opening(table), *_variables(guesses, table.notes), *_unit(units, observed.same_unit), *map(_line, rest)]
     head = [
         f"# Drafted by anonflow from {to_yaml(table.path.name)}: {units.records} records, {len(table.names)} columns."
     ]
@@ -291,8 +311,13 @@ def _question(guess: Guess) -> tuple[int, str]:
     )
 
 
-def _unit(units: Units) -> Iterator[_Line]:
+def _unit(units: Units, same_unit: tuple[str, ...]) -> Iterator[_Line]:
     yield from map(_line, UNIT.splitlines())
+    if same_unit:
+        yield from map(_line, textwrap.wrap(SEVERAL.format(_some(same_unit)), WIDTH, subsequent_indent="# "))
+        yield _Line("unit: []", SEVERAL_ASKED.format(_some(same_unit)), 1)
+        yield _line("")
+        return
     if units.keys:
         columns = " or ".join(" and ".join(map(visible, key)) for key in units.keys)
         question = f"{units.records} records are of {units.units} units, joined by {columns}"
@@ -302,6 +327,10 @@ def _unit(units: Units) -> Iterator[_Line]:
         yield _line("unit: []  # no identifier repeats, so each record is a unit of its own; by its identifier, if it")
         yield _line("          # has one, it is recognised in later releases, without being named here")
     yield _line("")
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(map(visible, names[:MOST_NAMED])) + (", …" if len(names) > MOST_NAMED else "")
 
 
 def _facts(guess: Guess, notes: FileNotes) -> dict[str, object]:

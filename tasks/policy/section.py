@@ -27,7 +27,8 @@ class PolicySection(*LIMITS):  # type: ignore[misc]
     by_design : Measures that carry no information about the method, as with groups of identical records.
     untested : ``membership`` accepts that attacks which compare members with non-members cannot be tested without a
         reference sample (leave-one-out); ``sampling units`` that what a released code of sampling units shows is not
-        tested, as its values mean nothing outside the data. Otherwise a person is asked.
+        tested, as its values mean nothing outside the data; ``several records`` that records look like several of one
+        unit, though each is of another. Otherwise a person is asked.
     individual_protection : ``none`` is for plans that only hide a group (``group-anonymity`` without another
         masking step): what is measured of single records is reported without a gate, and a person decides.
     individual_protection_reason : Why, with ``individual_protection: none``. It is written in the report and the
@@ -45,7 +46,7 @@ class PolicySection(*LIMITS):  # type: ignore[misc]
     decide_within_days: float | None = Field(default=None, gt=0, le=3650)
     inconclusive: Literal["person", "reject"] = "person"
     by_design: tuple[Measure, ...] = ()
-    untested: tuple[Literal["membership", "sampling units"], ...] = ()
+    untested: tuple[Literal["membership", "sampling units", "several records"], ...] = ()
     individual_protection: Literal["required", "none"] = "required"
     individual_protection_reason: str = ""
 

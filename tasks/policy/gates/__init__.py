@@ -42,5 +42,6 @@ GATES: tuple[Gate, ...] = tuple(
         "files",
         "reference_sample",
         "sampling_units",
+        "hidden_units",
     )
 )

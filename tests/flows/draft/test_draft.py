@@ -121,6 +121,21 @@ def employees(folder: Path) -> Path:
     return csv(folder, frame.astype({"wage": int, "firm_top_wage": int}))
 
 
+def test_whose_records_are_is_asked_first_where_they_look_like_several_of_one(tmp_path):
+    draw = np.random.default_rng(0)
+    who = np.repeat(np.arange(250), 8)
+    frame = pd.DataFrame({"born": draw.integers(1, 20_000, 250)[who] + 0.5, "sex": draw.choice(["f", "m"], 250)[who]})
+    frame["height"] = draw.normal(170, 9, 250).round()[who]
+    frame["pressure"] = draw.normal(120, 12, len(who)).round()
+    text = drafted(csv(tmp_path, frame))
+    first = next(line for line in text.splitlines() if line.startswith("#   1. "))
+    assert "records agree in " in first
+    assert "untested: [several records] under policy" in first
+    assert loaded(tmp_path / "people.csv", text).plan.unit == ()
+    named = drafted(csv(tmp_path, frame.assign(patient_id=who)))
+    assert "records agree in " not in named
+
+
 def test_figures_of_groups_are_excluded_and_asked_about_and_no_lookup_keeps_them(tmp_path):
     data = employees(tmp_path)
     text = drafted(data)
