@@ -1,10 +1,10 @@
 """The same plan in memory and in partitions, by every method that tables in partitions allow: is the release the same.
 
-Run with ``python -m tests.evidence.engines --folder FOLDER``. The table is that of `tests.evidence.large`. Compared are
-all released values, of 1, 3 and 8 partitions; for spectral swapping, with `cross`, also every gate with its figure, and
-the work is done by this process, by one and two processes, and by a cluster of one and of two workers with TLS. With
-``--kills 20`` spectral swapping alone is compared, in so many runs of two processes and of two workers, in each of
-which one of these is killed at a random moment.
+Run with ``python -m tests.evidence.engines --folder FOLDER``. The table is that of `tests.evidence.large`. Compared
+are all released values, of 1, 3 and 8 partitions, the work being done by this process and by one and two processes;
+for spectral swapping, with `cross`, also every gate with its figure, and by a cluster of one and of two workers with
+TLS. With ``--kills 20`` spectral swapping alone is compared, in so many runs of two processes and of two workers, in
+each of which one of these is killed at a random moment.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def compared(folder: Path, method: str, records: int) -> str:
     except Refused as refused:
         return f"refused: {refused}"
     for number in PARTITIONS:
-        for where, processes in WORKERS if judged else WORKERS[2:3]:
+        for where, processes in WORKERS if judged else WORKERS[:3]:
             path.write_text(yaml.safe_dump(asked | {"engine": where}, sort_keys=False))
             with workers(records, number, processes):
                 name = f"{where}, {processes} processes, {number} partitions"
