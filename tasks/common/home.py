@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import pwd
 import secrets
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, overload
+from typing import BinaryIO, Literal, overload
 
 from tasks.common.errors import Refused, visible
 from tasks.common.locks import locked
@@ -195,13 +196,13 @@ def make_private(path: Path) -> Path:
     return path
 
 
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file for the owner alone, whole or not at all."""
+def write_private(path: Path, content: bytes | Callable[[BinaryIO], object]) -> None:
+    """Write a file for the owner alone, whole or not at all: a content, or what a function writes."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
+            content(file) if callable(content) else file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -56,14 +56,22 @@ class StoredPartitions:
         """Refuse: a step that was not written for partitions would need all records in memory."""
         raise Fault("a step needs all records in memory, which tables in partitions do not have; choose engine: memory")
 
+    def chunks(self, column: str) -> Iterator[np.ndarray]:
+        """Yield one column, a partition at a time."""
+        name = self.table.column(column)
+        return (self.executor.store.read(name, partition) for partition in self.table.partitions())
+
     def whole(self, column: str) -> np.ndarray:
         """Return (N,) one column of all partitions."""
-        name = self.table.column(column)
-        return np.concatenate([self.executor.store.read(name, p) for p in self.table.partitions()])
+        return np.concatenate(list(self.chunks(column)))
 
     def with_column(self, column: str, values: np.ndarray) -> StoredPartitions:
         """Keep a hidden column of all records, and return the table with it."""
-        for partition, part in enumerate(np.split(values, np.cumsum(self.table.rows)[:-1])):
+        return self.with_chunks(column, np.split(values, np.cumsum(self.table.rows)[:-1]))
+
+    def with_chunks(self, column: str, chunks: Iterable[np.ndarray]) -> StoredPartitions:
+        """Keep a hidden column that is given a partition at a time, and return the table with it."""
+        for partition, part in enumerate(chunks):
             self.executor.store.write(self.table.column(column), partition, part)
         return replace(self, hidden=tuple(dict.fromkeys((*self.hidden, column))))
 

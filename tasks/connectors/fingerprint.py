@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -21,14 +21,13 @@ class ContentDigest:
     """
 
     def __init__(self) -> None:
-        self._header = b""
+        self._names: list[str] = []
         self._rows: list[np.ndarray] = []
 
     def add(self, frame: pd.DataFrame) -> None:
         """Add some more records; every piece has the same columns."""
-        self._header = "\x1f".join(map(str, frame.columns)).encode()
-        texts = pd.DataFrame({at: _as_text(frame.iloc[:, at]) for at in range(frame.shape[1])}, index=frame.index)
-        self._rows.append(pd.util.hash_pandas_object(texts, index=False).to_numpy())
+        self._names = list(map(str, frame.columns))
+        self._rows.append(content_hashes(frame))
 
     @property
     def records(self) -> int:
@@ -40,7 +39,13 @@ class ContentDigest:
         """The SHA-256 in hexadecimal."""
         rows = _sorted(self._rows)
         self._rows = [rows]
-        return _sha256(self._header, rows)
+        return ordered_digest([rows], self._names)
+
+
+def content_hashes(frame: pd.DataFrame) -> np.ndarray:
+    """Return (N,) 64 bits of each record's content, as text."""
+    texts = pd.DataFrame({at: _as_text(frame.iloc[:, at]) for at in range(frame.shape[1])}, index=frame.index)
+    return pd.util.hash_pandas_object(texts, index=False).to_numpy()
 
 
 def _as_text(column: pd.Series) -> pd.Series:
@@ -89,7 +94,7 @@ def record_digests(
 
 def records_digest(pieces: Sequence[np.ndarray]) -> str:
     """Return the SHA-256 of records as `record_digests` gives them, in pieces, whatever their order."""
-    return _sha256(b"", _sorted(pieces))
+    return ordered_digest([_sorted(pieces)])
 
 
 def _sorted(pieces: Sequence[np.ndarray]) -> np.ndarray:
@@ -99,9 +104,11 @@ def _sorted(pieces: Sequence[np.ndarray]) -> np.ndarray:
     return rows
 
 
-def _sha256(header: bytes, rows: np.ndarray) -> str:
-    digest = hashlib.sha256(header)
-    digest.update(rows.data)
+def ordered_digest(pieces: Iterable[np.ndarray], names: Sequence[str] = ()) -> str:
+    """Return the SHA-256 of 64 bits of each record in ascending order, in pieces, after the names of columns."""
+    digest = hashlib.sha256("\x1f".join(names).encode())
+    for piece in pieces:
+        digest.update(piece.data)
     return digest.hexdigest()
 
 

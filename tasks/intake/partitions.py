@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from anoncore.microdata import Schema, Variable
-from anoncore.partitions.store import Executor
+from anoncore.partitions.store import Executor, work_name
 from anoncore.partitions.table import PartitionedTable, chunk_of
 from tasks.common.digests import sha256_of
 from tasks.common.errors import Refused, named
@@ -20,15 +21,16 @@ from tasks.common.partitions import IDENTIFIED, NAME, VALUES, StoredPartitions, 
 from tasks.common.run import Run
 from tasks.connectors.copies import CHANGED, STATE, check_file, parquet_names
 from tasks.connectors.csv import check_names, csv_batches
-from tasks.connectors.fingerprint import ContentDigest, record_digests, records_digest, value_hashes
+from tasks.connectors.fingerprint import content_hashes, ordered_digest, record_digests, value_hashes
 from tasks.connectors.limits import check_table
 from tasks.connectors.parquet import batches
 from tasks.connectors.storage import source_errors
 from tasks.intake.columns import as_read, check_levels, to_microdata, value_notes
+from tasks.intake.hashes import ascending, repeated
 from tasks.intake.ingest import Ingested
 from tasks.intake.read import check_types, database_of
 from tasks.intake.source import SourceSection
-from tasks.intake.units import Declared, keys_of, numbered
+from tasks.intake.units import Declared, keys_of, numbered_parts
 from tasks.intake.whole_groups import WholeGroups
 from tasks.record.dossier import SourceSummary
 
@@ -162,12 +164,13 @@ class _Reading:
         self.executor, self.variables, self.keys, self.shown = executor, variables, keys, shown
         self.rows: list[int] = []
         self.groups = WholeGroups()
-        self._records: list[np.ndarray] = []
-        self._content = ContentDigest()
+        self._columns: list[str] = []
         self._schema: Schema | None = None
         self._observed: dict[str, _Observed] = {v.name: _Observed() for v in variables if not v.is_dropped}
-        self._values: list[np.ndarray] = []
-        self._keys: list[list[np.ndarray]] = [[] for _ in keys]
+        # Columns of the hashes of each record's content, of its values however they are written and of its keys.
+        self._content, self._records, *others = (work_name("read") for _ in range(2 + len(keys)))
+        # Of each key how many records have a value.
+        self._known = dict.fromkeys(others, 0)
 
     def add(self, frame: pd.DataFrame) -> None:
         """Keep some more records."""
@@ -178,14 +181,17 @@ class _Reading:
             [v.name for v in self.variables if v.is_dropped],
         )
         self.rows.append(len(data))
-        self._content.add(frame)
+        self._columns = list(map(str, frame.columns))
+        store.write(self._content, partition, content_hashes(frame))
         of_values = value_hashes(frame)
-        self._records.append(record_digests(frame, dropped, of_values))
+        store.write(self._records, partition, record_digests(frame, dropped, of_values))
         self.groups.add(as_read(frame, data), of_values)
-        self._values.append(pd.util.hash_pandas_object(data.frame, index=False).to_numpy())
-        for kept, (_, texts) in zip(self._keys, keys_of(frame, self.keys).items(), strict=True):
+        store.write(f"{SOURCE}/{VALUES}", partition, pd.util.hash_pandas_object(data.frame, index=False).to_numpy())
+        for column, (_, texts) in zip(self._known, keys_of(frame, self.keys).items(), strict=True):
             hashes = pd.util.hash_array(texts.fillna("").to_numpy(dtype=object), categorize=False)
-            kept.append(np.where(texts.isna().to_numpy(dtype=bool), np.uint64(0), hashes))
+            key = np.where(texts.isna().to_numpy(dtype=bool), np.uint64(0), hashes)
+            store.write(column, partition, key)
+            self._known[column] += int(np.count_nonzero(key))
         for variable in data.schema:
             chunk = chunk_of(data, variable.name)
             store.write(f"{SOURCE}/{variable.name}", partition, chunk)
@@ -194,9 +200,12 @@ class _Reading:
 
     def digests(self) -> tuple[str, str]:
         """Return the digests of the table's content and of its records; what they are made of is not kept."""
-        content, self._content = self._content.digest, ContentDigest()
-        records, self._records = records_digest(self._records), []
-        return content, records
+        records = sum(self.rows)
+        content = ordered_digest(ascending(lambda: self._read(self._content), records), self._columns)
+        of_records = ordered_digest(ascending(lambda: self._read(self._records), records))
+        for column in (self._content, self._records):
+            self.executor.store.remove(column)
+        return content, of_records
 
     def stored(self) -> StoredPartitions:
         """Return the table under its completed schema."""
@@ -206,9 +215,7 @@ class _Reading:
             if variable.is_categorical:
                 self._recode(variable)
         stored = StoredPartitions(PartitionedTable(SOURCE, schema, tuple(self.rows)), self.executor)
-        values, self._values = np.concatenate(self._values), []
-        names, identified = self._names(values)
-        return stored.with_column(VALUES, values).with_column(NAME, names).with_column(IDENTIFIED, identified)
+        return self._named(replace(stored, hidden=(VALUES,)))
 
     def notes(self) -> list[str]:
         """Return what a reader should know of variables without values, or with one."""
@@ -225,22 +232,45 @@ class _Reading:
         codes = [[at[level] for level in own] for own in self._observed[variable.name].levels]
         recode(self.executor, [f"{SOURCE}/{variable.name}"] * len(codes), range(len(codes)), codes, kind)
 
-    def _names(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (N,) what stays the same of each record, see `persistent_names`, and whether that is an identifier."""
-        names, open_ = np.zeros(len(values), dtype=np.uint64), np.ones(len(values), dtype=bool)
-        keys = [np.concatenate(parts) for parts in self._keys]
-        for columns, key in zip(self.keys, keys, strict=True):
-            known = key[key != 0]
-            if len(np.unique(known)) < len(known):
+    def _named(self, stored: StoredPartitions) -> StoredPartitions:
+        """Keep what stays the same of each record, see `persistent_names`, and whether that is an identifier."""
+        for columns, column in zip(self.keys, self._known, strict=True):
+            if len(repeated(partial(self._known_values, column), self._known[column])):
                 raise Refused(
                     f"unit: records share a value of {named([' and '.join(columns)])}; tables beyond memory hold one "
                     "record for each statistical unit: choose engine: memory"
                 )
-        for key in sorted(keys, key=np.count_nonzero):
-            names[open_ & (key != 0)] = key[open_ & (key != 0)]
-            open_ &= key == 0
-        names[open_] = numbered(values[open_])
-        return names, ~open_
+        stored = stored.with_chunks(NAME, self._identifiers())
+        stored = stored.with_chunks(IDENTIFIED, (names != 0 for names in stored.chunks(NAME)))
+        for column in self._known:
+            self.executor.store.remove(column)
+
+        def nameless() -> Iterator[np.ndarray]:
+            parts = zip(stored.chunks(VALUES), stored.chunks(IDENTIFIED), strict=True)
+            return (values[~identified] for values, identified in parts)
+
+        own = numbered_parts(nameless, len(stored))
+        return stored.with_chunks(NAME, map(_completed_names, stored.chunks(NAME), stored.chunks(IDENTIFIED), own))
+
+    def _identifiers(self) -> Iterator[np.ndarray]:
+        """Yield (rows,) what the first key names of which a record has a value, 0 without any, for each partition."""
+        for partition, size in enumerate(self.rows):
+            names = np.zeros(size, dtype=np.uint64)
+            for column in sorted(self._known, key=lambda one: self._known[one]):
+                names = np.where(names == 0, self.executor.store.read(column, partition), names)
+            yield names
+
+    def _known_values(self, column: str) -> Iterator[np.ndarray]:
+        return (key[key != 0] for key in self._read(column))
+
+    def _read(self, column: str) -> Iterator[np.ndarray]:
+        return (self.executor.store.read(column, partition) for partition in range(len(self.rows)))
+
+
+def _completed_names(names: np.ndarray, identified: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Return (rows,) names of a partition, those of its records without an identifier from an array of their own."""
+    names[~identified] = own
+    return names
 
 
 def _observe(seen: _Observed, variable: Variable, chunk: np.ndarray) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +15,7 @@ from pydantic import Field, model_validator
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.rows import row_blocks
 from anoncore.microdata import Microdata, Variable
+from anoncore.partitions.store import work_name
 from tasks.common.errors import Refused
 from tasks.common.partitions import NAME, SIDE, VALUES, StoredPartitions
 from tasks.common.run import Run
@@ -21,6 +23,7 @@ from tasks.common.sections import Section
 from tasks.common.workspace import StoredRecords
 from tasks.intake.clusters import Clusters, clusters_of, grouped, strata_of, whole_clusters
 from tasks.intake.columns import to_microdata
+from tasks.intake.hashes import in_ranges, placed, sides
 from tasks.intake.read import read
 from tasks.intake.source import SourceSection
 from tasks.intake.units import Declared, among, keys_of, named_keys, persistent_names, shares_key, units_of
@@ -174,30 +177,31 @@ def _split_partitions(run: Run, source: StoredPartitions, section: ReferenceSect
         raise Refused("reference: tables beyond memory support no kind file; choose another, or engine: memory")
     if units < 4:
         raise Refused(f"reference: a holdout needs at least 4 statistical units, the source has {units}")
-    cross = section.kind == "cross"
-    order = _in_persistent_order(source.whole(NAME), run.streams.persistent_key())
+    cross, drawn, key = section.kind == "cross", work_name("drawn"), run.streams.persistent_key()
+    order = source.with_chunks(drawn, (_drawn(names, key) for names in source.chunks(NAME)))
+    hashes = partial(order.chunks, drawn)
+    masked = units if section.kind == "leave-one-out" else _masked_units(units, section.share)
+    used = 2 * masked if section.share == HALF and section.kind == "holdout" else units
+    starts = [slice(start, min(start + SUB_TABLE, stop)) for start, stop in ((0, masked), (masked, used))]
+    (first, _), second, left = placed(hashes, *starts, slice(used, used + 1))
+    sided = source.with_chunks(SIDE, sides(hashes, [(rows[0], own[0]) for rows, own in (second, left) if len(rows)]))
+    source.executor.store.remove(source.table.column(drawn))
     if section.kind == "leave-one-out":
-        return _leave_one_out(source, units, units, Sides(_first(run, "sub-table", source.at, order), None))
-    masked = _masked_units(units, section.share)
-    used = order[: 2 * masked] if section.share == HALF and not cross else order
-    first, second = used[:masked], used[masked:]
-    values = source.whole(VALUES)
+        return _leave_one_out(source, units, units, Sides(_first(run, "sub-table", source.at, first), None))
+    reference = used - masked
     summary = SplitSummary(
         kind=section.kind,
-        original=units if cross else len(first),
-        reference=min(len(first), len(second)) if cross else len(second),
-        unused=units - len(used),
-        original_units=units if cross else len(first),
-        reference_units=min(len(first), len(second)) if cross else len(second),
+        original=units if cross else masked,
+        reference=min(masked, reference) if cross else reference,
+        unused=units - used,
+        original_units=units if cross else masked,
+        reference_units=min(masked, reference) if cross else reference,
         disjoint="no row number of the source is on both sides",
-        coinciding=_coinciding(values[first], values[second]),
+        coinciding=_coinciding_in_partitions(sided, max(masked, reference)),
     )
-    sub = _sub_table(run, source.at, first, second, cross=cross)
+    sub = _sub_table(run, source.at, first, second[0], cross=cross)
     if cross:
         return Split(source, None, summary=summary, sub_table=sub)
-    side = np.full(units, 2, dtype=np.int8)
-    side[second], side[first] = 1, 0
-    sided = source.with_column(SIDE, side)
     return Split(sided.where("original", 0), sided.where("reference", 1), summary=summary, sub_table=sub)
 
 
@@ -359,10 +363,15 @@ def _in_persistent_order(names: np.ndarray, key: str) -> np.ndarray:
     the same units are set apart always; the cut moves a little when units come or go, and whose values
     name them is drawn anew when values or the variables declared change.
     """
+    return np.argsort(_drawn(names, key), kind="stable")
+
+
+def _drawn(names: np.ndarray, key: str) -> np.ndarray:
+    """Return (N,) uint64 by which units are put in the persistent order."""
     drawn = np.empty(len(names), dtype=np.uint64)
     for rows in row_blocks(len(names)):
         drawn[rows] = pd.util.hash_array(names[rows].astype(str).astype(object), hash_key=key, categorize=False)
-    return np.argsort(drawn, kind="stable")
+    return drawn
 
 
 def _file(
@@ -425,3 +434,13 @@ def _proven_disjoint(asked: pd.DataFrame, known: pd.DataFrame | None) -> str:
 def _coinciding(original: np.ndarray, reference: np.ndarray) -> int:
     """Count the records of the original whose values all stand in some record of the reference too, by their hashes."""
     return int(among(np.sort(original), np.sort(reference)).sum())
+
+
+def _coinciding_in_partitions(sided: StoredPartitions, most: int) -> int:
+    """Count them of a table in partitions with a column of sides, neither with more than so many records."""
+
+    def of(side: int) -> Iterator[np.ndarray]:
+        parts = zip(sided.chunks(VALUES), sided.chunks(SIDE), strict=True)
+        return (values[own == side] for values, own in parts)
+
+    return sum(map(_coinciding, in_ranges(partial(of, 0), most), in_ranges(partial(of, 1), most)))

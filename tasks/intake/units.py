@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -14,6 +14,7 @@ from anoncore.kernels.rows import row_blocks
 from anoncore.microdata import Units, Variable, joined_units
 from tasks.common.errors import Refused, named
 from tasks.intake.columns import identities
+from tasks.intake.hashes import Hashes, repeated
 
 # A unit with a larger share of the records is a mistake of the plan, and no reference could be set apart.
 LARGEST_SHARE = 0.5
@@ -116,16 +117,22 @@ def persistent_names(keys: pd.DataFrame, units: Units, values: np.ndarray) -> np
 
 def numbered(values: np.ndarray) -> np.ndarray:
     """Return (N,) uint64 numbers that keep equal values apart: the second of them is one more, and so on."""
-    ordered, names = np.sort(values), values.copy()
-    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    del ordered
-    if not len(repeated):
-        return names
-    rows = np.flatnonzero(among(values, repeated))
-    order = rows[np.argsort(values[rows], kind="stable")]
-    ordered = values[order]
-    names[order] += (np.arange(len(order)) - np.searchsorted(ordered, ordered)).astype(np.uint64)
+    (names,) = numbered_parts(lambda: [values], len(values))
     return names
+
+
+def numbered_parts(hashes: Hashes, records: int) -> Iterator[np.ndarray]:
+    """Yield what `numbered` returns of so many values in partitions, a partition at a time."""
+    recur = repeated(hashes, records)
+    seen = np.zeros(len(recur), dtype=np.uint64)
+    for values in hashes():
+        names, rows = values.copy(), np.flatnonzero(among(values, recur))
+        order = rows[np.argsort(values[rows], kind="stable")]
+        ordered = values[order]
+        at = np.searchsorted(recur, ordered)
+        names[order] += seen[at] + (np.arange(len(order)) - np.searchsorted(ordered, ordered)).astype(np.uint64)
+        np.add.at(seen, at, np.uint64(1))
+        yield names
 
 
 def among(values: np.ndarray, ordered: np.ndarray) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import io
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -112,12 +111,10 @@ class Members:
     def keep(self, home: Home, release: str) -> None:
         """Store the digests, in an order that says nothing of the records'."""
         order = np.argsort(self.identities)
-        content = io.BytesIO()
         sorted_ = replace(self, identities=self.identities[order], contents=self.contents[order])
         sorted_ = replace(sorted_, shared=np.sort(self.shared))
-        np.savez(content, **vars(sorted_))
         make_private(home.members)
-        write_private(home.members_of(release), content.getvalue())
+        write_private(home.members_of(release), lambda file: np.savez(file, **vars(sorted_)))
 
 
 def recognised_by(secret: str) -> Digests:
