@@ -249,7 +249,7 @@ class _Reading:
             parts = zip(stored.chunks(VALUES), stored.chunks(IDENTIFIED), strict=True)
             return (values[~identified] for values, identified in parts)
 
-        own = numbered_parts(nameless, len(stored))
+        own = numbered_parts(nameless, sum(map(len, nameless())))
         return stored.with_chunks(NAME, map(_completed_names, stored.chunks(NAME), stored.chunks(IDENTIFIED), own))
 
     def _identifiers(self) -> Iterator[np.ndarray]:

@@ -23,7 +23,7 @@ from tasks.common.home import Home
 from tasks.common.partitions import StoredPartitions
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
-from tasks.intake import partitions
+from tasks.intake import hashes, partitions
 from tasks.intake import split as splitting
 from tasks.intake.ingest import Ingested, ingest
 from tasks.intake.members import recognise
@@ -107,6 +107,7 @@ def taken(
     if rows is not None:
         assert patch is not None
         patch.setattr(partitions, "ROWS", rows)
+        patch.setattr(hashes, "AT_ONCE", 200)
         run = replace(run, executor=Serial())
     read = ingest if rows is None else ingest_partitions
     ingested = read(run, SourceSection(path=path, delimiter=";", decimal=","), VARIABLES, folder)
