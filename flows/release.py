@@ -195,7 +195,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
         assessment = step("Measure the full release", with_full_release, *full)
     whole = MaskedSides(sides, masked) if run.executor is None else tested
     assessment = step("Look for figures of groups", with_group_figures, assessment, whole, ingested.figures)
-    records = (assessment, whole.sides.original, plan.edits.edit_set())
+    records = (assessment, sides.original, plan.edits.edit_set())
     assessment = step("Look for records of one unit", with_hidden_units, *records)
     game = _played(file, given, *tested, runner)
     assessment = replace(assessment, in_out_game=game.result if game else None)

@@ -21,7 +21,7 @@ from anoncore.risk.tail import ExtremeRecords, TailTest, extreme_distance, match
 _ISOLATED = 0.01  # of all people
 _FEWEST = 10
 _MOST = 1000  # isolated people, each of whom is compared with all records of all tables
-_WIDER = 3  # times as many are compared with the original: nobody near in a partition is not nobody near at all
+_WIDER = 3  # times as many are compared with the original: nobody near in a window is not nobody near at all
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def close_records(
     -----
     Claim: `tail_test` of the people and of the most isolated records, `extreme_records` of all records, with nearest
     distances that are exact over all partitions. Two departures: how far is usual is known from the sample; and the
-    most isolated 1 %, at most 1000, are sought among three times as many, whose nearest record of the same partition
+    most isolated 1 %, at most 1000, are sought among three times as many, whose nearest record among 100 000
     is farthest. That looks at the original only and keeps the test exact. Who is extreme is sought among all records.
     Without a reference d₁²/d₂ of the two nearest in the original stands for chance, and τ alone is near; with one,
     isolated records are also sought within `NEARER` times the distance to anybody else. Isolated and extreme records
@@ -114,7 +114,7 @@ class _FarOut:
         near = measured.others(people)
         far, n = extreme_distance(near[:, 0]), len(measured.tables.original)
         most = min(max(math.ceil(_ISOLATED * n), _FEWEST), _MOST)
-        # A partition has fewer others than the whole table: whoever is extreme there is among these.
+        # A window has fewer others than the whole table: whoever is extreme there is among these.
         rows, _ = isolated_records(measured.run, measured.sought(measured.tables.original), _WIDER * most, far)
         others = measured.others(rows)
         lonely, extreme = largest(others[:, 0], most), others[:, 0] > far
@@ -162,7 +162,9 @@ class _Measured:
         moved = None
         if self.shrinkage is not None:
             moved = self.shrinkage.undone if table is self.tables.released else self.shrinkage.beside
-        return Sought(table, self.tables.encoder, share, self.stream.named(table.name), moved)
+        # By what it is, since a table that was recoded has a name of chance.
+        of = next(name for name in ("original", "released", "reference") if getattr(self.tables, name) is table)
+        return Sought(table, self.tables.encoder, share, self.stream.named(of), moved)
 
     def others(self, asked: Floats) -> Floats:
         """Return (q, 2) distances of records of the original to the nearest other two of it."""

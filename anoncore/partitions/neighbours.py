@@ -15,7 +15,9 @@ from anoncore.kernels.streams import Stream
 from anoncore.partitions.store import ColumnStore, Executor, work_name
 from anoncore.partitions.table import PartitionedTable
 
-# Records of each partition by which a reach is chosen, beyond which so many times as many as are wanted are expected.
+# Records among which isolated ones are sought, by their places: what is found must not depend on partitions.
+WINDOW = 100_000
+# Records of each window by which a reach is chosen, beyond which so many times as many as are wanted are expected.
 _ASKED, _SPARE = 300, 2.0
 
 
@@ -39,13 +41,30 @@ class Sought:
     moved: Callable[[Floats], Floats] | None = None
 
     def rows(self, store: ColumnStore, partition: int) -> Floats:
-        """Return the records of one partition, encoded."""
-        rows = self.encoder.encode(self.table.load(store, partition, self.encoder.schema.masked))
-        if self.moved is not None:
-            rows = self.moved(rows)
+        """Return the records of one partition, encoded; of a part, those that the stream draws by their places."""
+        rows = self._encoded(store, partition)
         if self.stream is None or self.share >= 1.0:
             return rows
-        return rows[self.stream.named(partition).uniform(0, len(rows)) < self.share]
+        start = sum(self.table.rows[:partition])
+        return rows[self.stream.uniform(start, start + len(rows)) < self.share]
+
+    def windows(self) -> range:
+        """Return the numbers of the windows of the table."""
+        return range(max(1, -(-len(self.table) // WINDOW)))
+
+    def window(self, store: ColumnStore, number: int) -> Floats:
+        """Return the records of one window, encoded, of whichever partitions."""
+        ends = np.cumsum(self.table.rows)
+        low, high = number * WINDOW, min((number + 1) * WINDOW, len(self.table))
+        first, last = np.searchsorted(ends, [low, max(high - 1, low)], side="right")
+        places = range(int(first), min(int(last), len(ends) - 1) + 1)
+        starts = ends - np.array(self.table.rows)
+        parts = [self._encoded(store, p, slice(max(low - starts[p], 0), high - starts[p])) for p in places]
+        return np.concatenate(parts)
+
+    def _encoded(self, store: ColumnStore, partition: int, rows: slice = slice(None)) -> Floats:
+        encoded = self.encoder.encode(self.table.load(store, partition, self.encoder.schema.masked, rows))
+        return encoded if self.moved is None else self.moved(encoded)
 
 
 def nearest_distances(run: Executor, asked: Floats, sought: Sought, k: int = 1) -> Floats:
@@ -81,7 +100,7 @@ def nearest_distances(run: Executor, asked: Floats, sought: Sought, k: int = 1) 
 
 
 def isolated_records(run: Executor, sought: Sought, most: int, far: float) -> tuple[Floats, Floats]:
-    """Return the records of a table in partitions that are farthest from all others of their partition.
+    """Return the records of a table in partitions that are farthest from all others of their window.
 
     Parameters
     ----------
@@ -92,13 +111,13 @@ def isolated_records(run: Executor, sought: Sought, most: int, far: float) -> tu
 
     Returns
     -------
-    (q, m) float64, encoded, sorted by their values, and (q,) distances to the nearest other one of the partition
+    (q, m) float64, encoded, sorted by their values, and (q,) distances to the nearest other one of the window
 
     Notes
     -----
     Claim: exact, see `anoncore.kernels.isolation.without_neighbour`. A record of the whole table without another one
-    within a distance has none in its partition either. Each partition gives its own farthest records, and no more of
-    them are held at a time than are wanted, and one partition's.
+    within a distance has none in its window of `WINDOW` records either. Each window gives its own farthest records, and
+    no more of them are held at a time than are wanted, and one window's.
     """
     # Whatever the reach is, all that are farther are found: it decides on the time alone.
     wanted, reach = _Wanted(most, far), _reach(run, sought, most)
@@ -112,22 +131,23 @@ def isolated_records(run: Executor, sought: Sought, most: int, far: float) -> tu
 
 def _reach(run: Executor, sought: Sought, most: int) -> float:
     """Return a distance that more records than are wanted, and not many more, are from all others, by a sample."""
-    share, table = _SPARE * most / len(sought.table), sought.table
+    share = _SPARE * most / len(sought.table)
     if share >= 1.0:
         return 0.0
     work = work_name("gaps")
-    run.map(_gaps, table.partitions(), *([value] * len(table.rows) for value in (sought, work)))
-    gaps = np.concatenate([run.store.read(work, partition) for partition in table.partitions()])
+    windows = sought.windows()
+    run.map(_gaps, windows, *([value] * len(windows) for value in (sought, work)))
+    gaps = np.concatenate([run.store.read(work, window) for window in windows])
     run.store.remove(work)
     return float(np.quantile(gaps, 1.0 - share)) if len(gaps) else 0.0
 
 
-def _gaps(store: ColumnStore, partition: int, sought: Sought, work: str) -> None:
-    """Write how far some records of one partition are from all others of it."""
-    rows = sought.rows(store, partition)
+def _gaps(store: ColumnStore, window: int, sought: Sought, work: str) -> None:
+    """Write how far some records of one window are from all others of it."""
+    rows = sought.window(store, window)
     asked = np.unique(np.linspace(0, len(rows) - 1, _ASKED).astype(np.intp)) if len(rows) > 1 else np.arange(0)
     gaps = nearest(rows[asked], rows, 1, skip_self=asked)[0][:, 0] if len(asked) else np.empty(0)
-    store.write(work, partition, gaps)
+    store.write(work, window, gaps)
 
 
 @dataclass(frozen=True)
@@ -144,13 +164,13 @@ class _Wanted:
 
 
 def _beyond(run: Executor, sought: Sought, wanted: _Wanted, reach: float) -> Floats:
-    """Return the farthest of the records without another one within reach in their partition, with that distance."""
-    table, work = sought.table, work_name("isolated")
-    same = ([value] * len(table.rows) for value in (sought, wanted, min(reach, wanted.far), work))
-    run.map(_isolated, table.partitions(), *same)
+    """Return the farthest of the records without another one within reach in their window, with that distance."""
+    windows, work = sought.windows(), work_name("isolated")
+    same = ([value] * len(windows) for value in (sought, wanted, min(reach, wanted.far), work))
+    run.map(_isolated, windows, *same)
     found = run.store.read(work, 0)
-    for partition in table.partitions()[1:]:
-        found = wanted.among(np.concatenate([found, run.store.read(work, partition)]))
+    for window in windows[1:]:
+        found = wanted.among(np.concatenate([found, run.store.read(work, window)]))
     run.store.remove(work)
     return found
 
@@ -160,13 +180,13 @@ def largest(distances: Floats, most: int) -> NDArray[np.bool_]:
     return np.asarray(distances >= np.sort(distances)[::-1][:most].min(initial=np.inf))
 
 
-def _isolated(store: ColumnStore, partition: int, sought: Sought, wanted: _Wanted, reach: float, work: str) -> None:
-    """Write the farthest records of one partition, encoded, and how far their nearest one there is."""
-    rows = sought.rows(store, partition)
+def _isolated(store: ColumnStore, window: int, sought: Sought, wanted: _Wanted, reach: float, work: str) -> None:
+    """Write the farthest records of one window, encoded, and how far their nearest one there is."""
+    rows = sought.window(store, window)
     places, gaps = np.arange(len(rows)), np.full(len(rows), np.inf)
     if len(rows) > 1:
         places, gaps = without_neighbour(rows, reach)
-    store.write(work, partition, wanted.among(np.column_stack([rows[places], gaps])))
+    store.write(work, window, wanted.among(np.column_stack([rows[places], gaps])))
 
 
 def _nearest(store: ColumnStore, partition: int, sought: Sought, k: int, to: str, near: str) -> None:

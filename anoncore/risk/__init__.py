@@ -30,7 +30,7 @@ from anoncore.risk.group_figures import (
     find_group_figures,
     group_figures,
 )
-from anoncore.risk.hidden_units import HiddenUnits, hidden_units
+from anoncore.risk.hidden_units import HiddenUnits, hidden_units, records_looked_at
 from anoncore.risk.inference import AttributeInference, InferenceRisk, InferenceSettings, attribute_inference
 from anoncore.risk.intervals import IntervalDisclosure, interval_disclosure
 from anoncore.risk.linkability import Linkability, linkability
@@ -182,6 +182,7 @@ __all__ = [
     "play",
     "prediction_measures",
     "proportion",
+    "records_looked_at",
     "relabelling",
     "residual_risk",
     "sample_queries",

@@ -1,4 +1,4 @@
-"""Records that look like several of one statistical unit, where no identifier says whose they are."""
+"""Records that look like several of one statistical unit, of which no identifier says so."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ _VARIABLES = 3
 _ONE_VALUE = 0.2
 # Of two variables that determine each other, pairs that agree in both, of those that agree in either.
 _SAME = 0.8
-# Records and pairs that are compared.
-_SAMPLE, _COMPARED = 5_000, 30_000
+# By how many times more neighbours are a step apart than equal, where another number follows this one.
+_CLEARLY = 2.0
+# Records and pairs that are compared; of larger tables so many times the root of their records; numbers, and cells.
+_SAMPLE, _COMPARED, _ROOTS, _NUMBERS, _CELLS = 5_000, 30_000, 12, 50, 3_000_000
 _MISSING = -9
 
 
@@ -42,7 +44,7 @@ class HiddenUnits:
 
     Parameters
     ----------
-    records : of the table
+    records : of the table, one of each known unit
     variables : in which records of one unit agree, the rarest values first; empty where nothing was found
     others : records of its own unit that a record has beside itself, on average, as estimated
     pairs, by_chance : of the pairs that were compared, those that agree, and as many as neighbouring values explain
@@ -61,13 +63,23 @@ class HiddenUnits:
     by_chance: float = 0.0
 
 
-def hidden_units(data: Microdata, *, computed: Collection[str] = ()) -> HiddenUnits:
+def records_looked_at(records: int) -> Pairs:
+    """Return the places of the records of a table that are compared, ascending: all, or a random part of many."""
+    looked_at = max(_SAMPLE, int(_ROOTS * records**0.5))
+    if records <= looked_at:
+        return np.arange(records)
+    return np.sort(np.random.default_rng(0).choice(records, looked_at, replace=False))
+
+
+def hidden_units(data: Microdata, *, computed: Collection[str] = (), records: int | None = None) -> HiddenUnits:
     """Look for records that look like several of one statistical unit.
 
     Parameters
     ----------
-    data : (N, n), as many records as there are, of which 5000 are compared
+    data : (N, n), of which the first record of each unit is compared, since the identifier of a visit does not say
+        whose it is; of many, those that `records_looked_at` gives
     computed : variables that follow from others by edits; they are left out
+    records : how many records the table has of which ``data`` are those that are compared; None where they are all
 
     Returns
     -------
@@ -106,14 +118,18 @@ def hidden_units(data: Microdata, *, computed: Collection[str] = ()) -> HiddenUn
     >>> sorted(hidden_units(Microdata(visits.astype({"age": float}), schema)).variables)
     ['age', 'height', 'sex']
     """
-    table = _Table.of(data, computed)
+    if data.units is not None:
+        data = data.take(np.sort(np.unique(data.units, return_index=True)[1]))
+    if records is None:
+        records, data = len(data), data.take(records_looked_at(len(data)))
+    table = _Table.of(data, computed, len(data) / max(records, 1))
     numbers = table.numbers if len(table.codes) >= _VARIABLES else ()
     found = [one for number in numbers if (one := _around(table, number)) is not None]
     best = max(found, key=lambda one: one.others, default=None)
     if best is None:
-        return HiddenUnits(len(data))
+        return HiddenUnits(records)
     names = tuple(table.names[column] for column in best.columns)
-    return HiddenUnits(len(data), names, best.others, best.pairs, best.by_chance)
+    return HiddenUnits(records, names, best.others, best.pairs, best.by_chance)
 
 
 class _Table(NamedTuple):
@@ -125,14 +141,11 @@ class _Table(NamedTuple):
     share: float
 
     @classmethod
-    def of(cls, data: Microdata, computed: Collection[str]) -> _Table:
+    def of(cls, data: Microdata, computed: Collection[str], share: float) -> _Table:
         variables = [v for v in data.schema if v.is_masked and v.name not in computed]
-        rng = np.random.default_rng(0)
-        rows = np.sort(rng.choice(len(data), _SAMPLE, replace=False)) if len(data) > _SAMPLE else np.arange(len(data))
-        frame = data.frame.iloc[rows]
-        codes, numbers = [], []
+        codes, values = [], {}
         for place, variable in enumerate(variables):
-            column = frame[variable.name]
+            column = data.frame[variable.name]
             missing = column.isna().to_numpy()
             if variable.is_categorical:
                 code = column.cat.codes.to_numpy().astype(np.int32) * (1 if variable.kind == "ordinal" else 3)
@@ -140,11 +153,11 @@ class _Table(NamedTuple):
                 code = np.unique(column.to_numpy(dtype=float), return_inverse=True)[1].astype(np.int32)
             code[missing] = _MISSING
             codes.append(code)
-            ordered = variable.kind != "nominal" and variable.role != "weight"
-            if ordered and len(np.unique(code[~missing])) >= _LEAST:
-                numbers.append(place)
-        share = len(rows) / max(len(data), 1)
-        return cls(tuple(v.name for v in variables), tuple(codes), tuple(numbers), share)
+            if variable.kind != "nominal" and variable.role != "weight":
+                values[place] = len(np.unique(code[~missing]))
+        finest = sorted(values, key=lambda place: -values[place])[:_NUMBERS]
+        numbers = tuple(place for place in finest if values[place] >= _LEAST)
+        return cls(tuple(v.name for v in variables), tuple(codes), numbers, share)
 
 
 class _Found(NamedTuple):
@@ -159,7 +172,8 @@ def _around(table: _Table, number: int) -> _Found | None:
     code = table.codes[number]
     usual = code >= 0
     usual[usual] = np.bincount(code[usual])[code[usual]] <= _SPIKE * len(code)
-    (same, of_same), (near, _) = (_pairs(code, usual, step) for step in (0, 1))
+    most = min(_COMPARED, _CELLS // len(table.codes))
+    (same, of_same), (near, _) = (_pairs(code, usual, step, most) for step in (0, 1))
     if min(len(same), len(near)) < _PAIRS:
         return None
     rest = [column for column in range(len(table.codes)) if column != number]
@@ -182,8 +196,8 @@ def _around(table: _Table, number: int) -> _Found | None:
     return _Found(columns, float(partners[at]), int(observed[at]), float(expected[at]))
 
 
-def _pairs(code: Codes, usual: NDArray[np.bool_], step: int) -> tuple[Pairs, int]:
-    """Return (m, 2) some pairs of records whose codes differ by a step, 0 or 1, and how many there are in all."""
+def _pairs(code: Codes, usual: NDArray[np.bool_], step: int, most: int) -> tuple[Pairs, int]:
+    """Return (m, 2) at most so many pairs of records whose codes differ by a step, 0 or 1, and how many there are."""
     order = np.argsort(code, kind="stable")
     order = order[usual[order]]
     ordered = code[order]
@@ -193,7 +207,7 @@ def _pairs(code: Codes, usual: NDArray[np.bool_], step: int) -> tuple[Pairs, int
     ends = np.cumsum(number)
     total = int(ends[-1]) if len(ends) else 0
     rng = np.random.default_rng(0)
-    chosen = np.arange(total) if total <= _COMPARED else np.sort(rng.choice(total, _COMPARED, replace=False))
+    chosen = np.arange(total) if total <= most else np.sort(rng.choice(total, most, replace=False))
     one = np.searchsorted(ends, chosen, side="right")
     other = first[one] + chosen - (ends - number)[one]
     return np.column_stack([order[one], order[other]]), total
@@ -204,8 +218,10 @@ def _steps(code: Codes, pairs: Pairs) -> Codes:
 
 
 def _most_frequent(steps: Codes) -> NDArray[np.bool_]:
-    """Return which pairs are as far apart as most are, among no step and one up or down."""
-    return max((steps == step for step in (0, 1, -1)), key=np.count_nonzero)
+    """Return which pairs are equal; or one step up, or down, where clearly more are, as of a function of the number."""
+    equal, *moved = (steps == step for step in (0, 1, -1))
+    most = max(moved, key=np.count_nonzero)
+    return most if np.count_nonzero(most) > _CLEARLY * np.count_nonzero(equal) else equal
 
 
 def _reached(scores: Floats, least: Floats) -> Floats:
@@ -225,9 +241,10 @@ def _distinct(table: _Table, number: int, rest: list[int], agree: Floats, often:
 
 
 def _one_for_one(table: _Table, column: int, other: int) -> bool:
-    """Whether pairs of records that agree in one of two variables mostly agree in the other, too."""
-    one, two = table.codes[column].astype(np.int64), table.codes[other].astype(np.int64)
-    both = _agreeing(one * (int(two.max(initial=0)) + 10) + two)
+    """Whether pairs of records that agree in one of two variables mostly agree in the other; of records with both."""
+    known = (table.codes[column] >= 0) & (table.codes[other] >= 0)
+    one, two = (table.codes[place][known].astype(np.int64) for place in (column, other))
+    both = _agreeing(one * (int(two.max(initial=0)) + 1) + two)
     return both >= _SAME * max(_agreeing(one), _agreeing(two), 1.0)
 
 

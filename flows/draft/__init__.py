@@ -76,7 +76,7 @@ def draft_plan(data: Path, base: Path) -> str:
     rules, groups = find_rules(microdata, profiled.sums), groups_that_stand_out(microdata)
     computed = {str(name) for f in rules if f.active and (name := getattr(f.edit, "dependent", None))}
     guesses = asked_about(guesses, microdata, computed)
-    same_unit = () if units.keys else hidden_units(microdata, computed=computed).variables
+    same_unit = hidden_units(microdata, computed=computed).variables
     observed = Observed(tuple(groups), time_of_panel(guesses, frame, units), has_heavy_amounts(microdata), same_unit)
     return document(table, guesses, units, rules, observed)
 

@@ -85,9 +85,9 @@ UNIT = """\
 # unit, are one unit: they stay in one half of the table and count once."""
 
 SEVERAL = (
-    "# confirm: no identifier repeats, but records agree in {} as several records of one unit do. If they are, add the "
-    "column that says whose a record is to the file, and name it here with the role identifier. If each is of another "
-    "unit, as where these belong to an area or a product, write untested: [several records] under policy. Until then a "
+    "# confirm: records that no identifier joins agree in {} as several of one unit do. If they are, add the column "
+    "that says whose a record is to the file, and name it here with the role identifier. If each is of another unit, "
+    "as where these belong to an area or a product, write untested: [several records] under policy. Until then a "
     "person decides."
 )
 SEVERAL_ASKED = (
@@ -314,10 +314,9 @@ def _question(guess: Guess) -> tuple[int, str]:
 def _unit(units: Units, same_unit: tuple[str, ...]) -> Iterator[_Line]:
     yield from map(_line, UNIT.splitlines())
     if same_unit:
-        yield from map(_line, textwrap.wrap(SEVERAL.format(_some(same_unit)), WIDTH, subsequent_indent="# "))
-        yield _Line("unit: []", SEVERAL_ASKED.format(_some(same_unit)), 1)
-        yield _line("")
-        return
+        first, *rest = textwrap.wrap(SEVERAL.format(_some(same_unit)), WIDTH, subsequent_indent="# ")
+        yield _Line(first, SEVERAL_ASKED.format(_some(same_unit)), 1)
+        yield from map(_line, rest)
     if units.keys:
         columns = " or ".join(" and ".join(map(visible, key)) for key in units.keys)
         question = f"{units.records} records are of {units.units} units, joined by {columns}"

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from anoncore.errors import AnonymizationError
 from anoncore.partitions.store import Chunk
 from tasks.common.errors import Fault, visible
-from tasks.common.home import PRIVATE_FILE, make_private
+from tasks.common.home import PRIVATE_FILE, PRIVATE_FOLDER
 
 # Format, type of the numbers, number of dimensions, their lengths, and what the file's own key is derived from.
 HEADER = struct.Struct("<8s8sB2Q32s")
@@ -86,7 +86,8 @@ class EncryptedStore:
     def write(self, column: str, partition: int, values: Chunk) -> None:
         """Keep a chunk, written whole or not at all."""
         path = self._path(column, partition)
-        make_private(path.parent)
+        # Without its parents: what a task writes after the folder was wiped must not lie there again.
+        path.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         beside = path.with_name(f".{secrets.token_hex(8)}")
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
         try:

@@ -327,7 +327,7 @@ def test_auditors_find_nested_runs_apart_from_releases(small, home):
     # Nothing is published, so that earlier releases are not attacked, and parts of a table hold no whole groups.
     # Whether a column is so far apart that it is rescaled depends on what is drawn.
     differing = {m for m in shared ^ set(own.data.metrics) if not m.startswith("risk/membership_rescaled/")}
-    assert differing == {"risk/group_figures/repeated", "risk/prior_releases"}
+    assert differing == {"risk/group_figures/repeated", "risk/hidden_units/others", "risk/prior_releases"}
     assert runs["mdav:k=999"].info.status == "FAILED"
     assert runs["mdav:k=999"].data.params["step1.k"] == "999"
 

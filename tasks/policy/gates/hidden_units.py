@@ -20,12 +20,12 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
             name=NAME,
             verdict="not tested",
             figure=f"records agree in {', '.join(found.variables)} as those of one unit do: "
-            f"about {max(found.others, 1):.0f} for each",
-            limit="0",
+            f"{found.others:.1f} others for each, on average",
+            limit="< 0.2 others",
             baseline="0, records with neighbouring values",
             records=found.records,
-            meaning="whether attacks compared people of whom no record is released: members and non-members may be "
-            "the same people, and then attacks understate what the release shows; name as unit the column that says "
+            meaning="whether attacks compared units of which no record is released: members and non-members may be "
+            "the same ones, and then attacks understate what the release shows; name as unit the column that says "
             "whose each record is, or accept it where each is of another unit",
             variables=found.variables,
         ),
@@ -40,13 +40,14 @@ def metrics(assessment: Assessment) -> Metrics:
 
 GATE = Gate(
     name=NAME,
-    description="Records that look like several of one unit, such as visits of a patient, where no identifier or "
-    "household joins records. Not tested where records with the same value of a number agree in at least two more "
+    description="Records that look like several of one unit, such as visits of a patient, though no identifier or "
+    "household joins them. Not tested where records with the same value of a number agree in at least two more "
     "variables four times as often as records with neighbouring values, so that each has between 0.2 and 20 others: "
-    "halves and holdouts then part records of the same people, and attacks understate. Variables that belong to an "
-    "area or a product look the same; `untested: [several records]` accepts it where each record is of another unit. "
-    "Units with few records among many alike are not recognised. Of large tables 5000 records are compared. Not looked "
-    "for where settings are compared.",
+    "halves and holdouts then part records of the same units, and attacks understate. Small areas and products look "
+    "the same; `untested: [several records]` accepts it where each record is of another unit. Not recognised are units "
+    "that agree in levels alone, in numbers of fewer than 20 different values, or in what many units share. Of large "
+    "tables 5000 records are compared, or 12 times the root of their number. Not looked for where settings are "
+    "compared, nor in files of other tools.",
     evaluate=evaluate,
     individual=True,
     untested_as="several records",

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from anoncore import Microdata, Schema, Variable
-from anoncore.risk import hidden_units
+from anoncore.risk import hidden_units, records_looked_at
 
 LEVELS = {"sex", "region"}
 
@@ -55,6 +55,41 @@ def test_visits_of_patients_are_found(
     assert found.others == pytest.approx(others, rel=0.2)
 
 
+def test_of_known_units_one_record_is_compared() -> None:
+    data = table(visits(0, 250, 6, 10, ("born", "region", "sex")))
+    patients = np.unique(data.frame["born"], return_inverse=True)[1]
+    visit = np.arange(len(data))
+    visit[1] = 0
+    assert hidden_units(data.with_units(visit)).variables
+    assert hidden_units(data.with_units(patients)).variables == ()
+
+
+def test_a_sample_shows_what_the_table_does() -> None:
+    data = table(visits(0, 15_000, 4, 8, ("born", "region", "sex")))
+    rows = records_looked_at(len(data))
+    assert len(rows) == 5000
+    assert hidden_units(data.take(rows), records=len(data)) == hidden_units(data)
+    assert hidden_units(data).others == pytest.approx(5.3, rel=0.3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("areas", "people"), [(50, 40), (50, 100)])
+def test_variables_of_large_areas_are_no_unit(seed: int, areas: int, people: int) -> None:
+    rng = np.random.default_rng(seed)
+    area = np.repeat(np.arange(areas), people)
+    frame = pd.DataFrame(
+        {
+            "tax": rng.normal(20, 3, areas).round(2)[area],
+            "unemployment": rng.normal(8, 2, areas).round(1)[area],
+            "rent": rng.normal(900, 200, areas).round()[area],
+            "region": rng.choice([f"r{i}" for i in range(8)], areas)[area],
+            "pressure": rng.normal(120, 12, len(area)).round(),
+            "age": rng.integers(18, 90, len(area)).astype(float),
+        }
+    )
+    assert hidden_units(table(frame)).variables == ()
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("people", [500, 2000, 8000])
 @pytest.mark.parametrize("constant", [("age", "height", "sex"), ("born", "region", "sex")])
@@ -97,4 +132,7 @@ def test_missing_values_and_single_columns_are_taken() -> None:
     frame = visits(0, 250, 6, 10, ("age", "height", "sex"))
     frame.loc[frame.index[::9], ["height", "pressure"]] = np.nan
     assert set(hidden_units(table(frame)).variables) == {"age", "height", "sex"}
+    together = visits(0, 250, 6, 10, ("born", "height", "age", "sex"))
+    together.loc[together["born"] % 2 == 0, ["born", "height", "age"]] = np.nan
+    assert hidden_units(table(together)).variables
     assert hidden_units(table(frame[["pressure"]])).variables == ()

@@ -134,6 +134,9 @@ def test_whose_records_are_is_asked_first_where_they_look_like_several_of_one(tm
     assert loaded(tmp_path / "people.csv", text).plan.unit == ()
     named = drafted(csv(tmp_path, frame.assign(patient_id=who)))
     assert "records agree in " not in named
+    visit = np.arange(len(who))
+    visit[1] = 0
+    assert "records agree in " in drafted(csv(tmp_path, frame.assign(visit_id=visit)))
 
 
 def test_figures_of_groups_are_excluded_and_asked_about_and_no_lookup_keeps_them(tmp_path):

@@ -17,7 +17,7 @@ FOUND = HiddenUnits(2000, ("age", "height", "sex"), 7.23, 7301, 831.4)
 def test_it_is_not_tested_whose_the_records_are() -> None:
     one = results(GATE, changed(assessment(), hidden_units=FOUND))[NAME]
     assert (one.verdict, one.variables) == ("not tested", FOUND.variables)
-    assert "about 7 for each" in one.figure
+    assert "7.2 others for each" in one.figure
 
 
 @pytest.mark.parametrize(("untested", "decision"), [((), "decide"), (("several records",), "publish")])
