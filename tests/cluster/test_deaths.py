@@ -8,6 +8,7 @@ import pytest
 
 from anoncore.partitions.store import Serial
 from tasks.common.errors import Fault
+from tasks.common.home import make_private
 from tasks.engine.cluster.connection import started
 from tasks.engine.cluster.executor import DaskCluster
 from tasks.engine.local import LocalPool
@@ -19,7 +20,7 @@ KILLS, PARTITIONS = 20, 12
 
 
 def filled(folder: Path) -> EncryptedStore:
-    store = EncryptedStore(folder / "columns", new_key())
+    store = EncryptedStore(make_private(folder / "columns"), new_key())
     for partition in range(PARTITIONS):
         store.write("x", partition, np.arange(1000.0) + partition)
     return store

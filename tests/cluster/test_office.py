@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tasks.common.errors import Fault
-from tasks.common.home import Home
+from tasks.common.home import Home, make_private
 from tasks.engine.cluster import connection
 from tasks.engine.cluster.access import access_of
 from tasks.engine.cluster.connection import connected
@@ -74,7 +74,7 @@ def test_a_plan_enters_an_office_s_cluster_with_its_secret_and_no_other(
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(office))
     monkeypatch.setattr(connection, "CONNECT_SECONDS", 20)
     access = access_of("OFFICE_CLUSTER", Home(tmp_path))
-    store = EncryptedStore(tmp_path / "columns", new_key())
+    store = EncryptedStore(make_private(tmp_path / "columns"), new_key())
     for partition in range(3):
         store.write("x", partition, np.full(4, 73_113_377.25 + partition))
     with connected(access) as client, DaskCluster(client, store) as cluster:

@@ -11,6 +11,7 @@ from anoncore.encoding import EncodedTables, Encoder
 from anoncore.kernels.neighbors import nearest
 from anoncore.kernels.streams import Stream
 from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.partitions import neighbours
 from anoncore.partitions.close_records import ComparedTables, close_records
 from anoncore.partitions.exchange import permuted
 from anoncore.partitions.identical import identical_counts
@@ -94,24 +95,55 @@ def test_the_nearest_record_is_that_of_all_partitions(rows: int) -> None:
     np.testing.assert_array_equal(found, nearest(asked, encoder.encode(SIDES[1]), 1)[0][:, 0])
 
 
-@pytest.mark.parametrize("rows", [3000, 700])
+@pytest.mark.parametrize("rows", [3000, 700, 101])
+@pytest.mark.parametrize("window", [3000, 700])
 @pytest.mark.parametrize(("most", "far"), [(40, np.inf), (40, 0.5), (5, 1.0), (3000, np.inf)])
-def test_isolated_records_are_the_farthest_of_their_partitions(rows: int, most: int, far: float) -> None:
+def test_isolated_records_are_the_farthest_of_their_windows(
+    monkeypatch: pytest.MonkeyPatch, rows: int, window: int, most: int, far: float
+) -> None:
+    monkeypatch.setattr(neighbours, "WINDOW", window)
     run, rng = Serial(), np.random.default_rng(4)
     values = rng.normal(size=(3000, 3))
     values[100:140] = values[0]  # equal records have no distance
     data = Microdata(pd.DataFrame(values, columns=[*"xyz"]), SCHEMA)
     encoder, table = Encoder.fit(data), partitioned(run.store, "t", data, rows)
     points = encoder.encode(data)
-    parts = np.split(points, np.cumsum(table.rows)[:-1])
+    parts = np.split(points, range(window, 3000, window))
     own = np.concatenate([nearest(part, part, 1, skip_self=True)[0][:, 0] for part in parts])
     wanted = (own >= np.sort(own)[-min(most, len(own))]) & (own > 0) | (own > far)
     found, gaps = isolated_records(run, Sought(table, encoder), most, far)
     order = np.lexsort(np.column_stack([points[wanted], own[wanted]]).T)
     np.testing.assert_array_equal(found, points[wanted][order])
     np.testing.assert_allclose(gaps, own[wanted][order], rtol=1e-12)
-    half = Sought(table, encoder, 0.5, Stream.of(rng))
-    assert 1300 < sum(len(half.rows(run.store, part)) for part in table.partitions()) < 1700
+
+
+def test_a_part_of_the_records_is_the_same_in_all_partitions() -> None:
+    run, parts = Serial(), []
+    encoder = Encoder.fit(SIDES[0])
+    for rows in (1000, 101):
+        half = Sought(
+            partitioned(run.store, f"t{rows}", SIDES[0], rows), encoder, 0.5, Stream.of(np.random.default_rng(4))
+        )
+        parts.append(np.concatenate([half.rows(run.store, partition) for partition in half.table.partitions()]))
+    np.testing.assert_array_equal(*parts)
+    assert 0.4 * len(SIDES[0]) < len(parts[0]) < 0.6 * len(SIDES[0])
+
+
+@pytest.mark.parametrize("reference", [True, False])
+def test_close_records_do_not_depend_on_partitions(monkeypatch: pytest.MonkeyPatch, reference: bool) -> None:
+    monkeypatch.setattr(neighbours, "WINDOW", 500)
+    run, rng = Serial(), np.random.default_rng(4)
+    sizes = {"original": 1500, "released": 1500, "reference": 700}
+    sides = {
+        kind: Microdata(pd.DataFrame(rng.standard_t(5, (n, 3)), columns=[*"xyz"]), SCHEMA) for kind, n in sizes.items()
+    }
+    encoder, found = Encoder.fit(sides["original"]), []
+    for rows in (1500, 400, 101):
+        given = [partitioned(run.store, f"{kind} {rows}", side, rows) for kind, side in sides.items()]
+        tables = ComparedTables(*given[:2], given[2] if reference else None, encoder)
+        people = encoder.encode(sides["original"].take(np.arange(200)))
+        found.append(close_records(run, tables, people, rng=np.random.default_rng(1)))
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("with_reference", [True, False])

@@ -16,7 +16,7 @@ from cryptography.exceptions import InvalidTag
 
 from anoncore.errors import InfeasibleError
 from tasks.common.errors import Fault, Refused
-from tasks.common.home import Home
+from tasks.common.home import Home, make_private
 from tasks.engine.cluster import connection, executor, worker
 from tasks.engine.cluster.access import access_of
 from tasks.engine.cluster.executor import DaskCluster
@@ -47,7 +47,7 @@ def client(folder: Path) -> Iterator[object]:
 
 @pytest.fixture(scope="module")
 def store(folder: Path) -> EncryptedStore:
-    store = EncryptedStore(folder / "columns", new_key())
+    store = EncryptedStore(make_private(folder / "columns"), new_key())
     for partition in range(4):
         store.write("x", partition, np.arange(10.0) + partition)
     store.write("canary", 0, np.full(10, CANARY))

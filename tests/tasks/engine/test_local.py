@@ -16,6 +16,7 @@ import pytest
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.partitions.store import Serial
 from tasks.common.errors import Fault
+from tasks.common.home import make_private
 from tasks.engine.local import LocalPool
 from tasks.engine.progress import Progress
 from tasks.engine.store import EncryptedStore, new_key
@@ -31,7 +32,7 @@ def seen() -> list[Progress]:
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory, seen: list[Progress]) -> Iterator[LocalPool]:
-    store = EncryptedStore(tmp_path_factory.mktemp("home") / "columns", new_key())
+    store = EncryptedStore(make_private(tmp_path_factory.mktemp("home") / "columns"), new_key())
     for partition in range(5):
         store.write("x", partition, np.arange(10.0) + partition)
     store.write("canary", 0, np.full(10, CANARY))
@@ -90,12 +91,13 @@ def test_a_step_that_is_cancelled_leaves_no_process(pool: LocalPool) -> None:
 ENDLESS = """
     import sys, numpy as np
     from pathlib import Path
+    from tasks.common.home import make_private
     from tasks.engine.local import LocalPool
     from tasks.engine.store import EncryptedStore, new_key
     from tests.tasks.engine import partition_tasks as tasks
 
     if __name__ == "__main__":
-        store = EncryptedStore(Path(sys.argv[1]), new_key())
+        store = EncryptedStore(make_private(Path(sys.argv[1])), new_key())
         for partition in range(2):
             store.write("x", partition, np.full(1000, 73_113_377.25))
         with LocalPool(store, 1, lambda progress: print("done", flush=True)) as pool:

@@ -11,13 +11,14 @@ import pytest
 
 from anoncore.errors import AnonymizationError
 from tasks.common.errors import Fault
+from tasks.common.home import make_private
 from tasks.engine import store as module
 from tasks.engine.store import EncryptedStore, new_key
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> EncryptedStore:
-    return EncryptedStore(tmp_path / "columns", new_key())
+    return EncryptedStore(make_private(tmp_path / "columns"), new_key())
 
 
 def files(store: EncryptedStore) -> list[Path]:
@@ -159,3 +160,11 @@ def test_the_key_is_neither_shown_nor_pickled(store: EncryptedStore) -> None:
     assert repr(store.key) not in repr(store)
     with pytest.raises(TypeError, match="not pickled"):
         pickle.dumps(store)
+
+
+def test_what_is_written_after_the_folder_was_wiped_does_not_lie_there(store: EncryptedStore) -> None:
+    store.write("x", 0, np.zeros(3))
+    store.wipe()
+    with pytest.raises(FileNotFoundError):
+        store.write("x", 1, np.zeros(3))
+    assert not store.folder.exists()
