@@ -247,7 +247,9 @@ def centred(target: Floats, leaf: Integers, weights: Floats | None) -> Floats:
 
 def _few_units(second: Floats, fourth: Floats, rule: LeafRule) -> Floats:
     """Return the ridge for the units on which slopes rest, in parts of the information; infinite for too few."""
-    effective = np.where(second > 1e-9, second**2 / np.maximum(fourth, 1e-300), 0.0)
+    # A predictor that is the same throughout all leaves rests on none.
+    spread = (second > 1e-9) & (fourth > 1e-200)
+    effective = np.where(spread, second**2 / np.where(spread, fourth, 1.0), 0.0)
     beyond = np.maximum(effective - rule.least, 0.0)
     return np.where(beyond > 0, rule.least / np.maximum(beyond, 1e-300), np.inf)
 

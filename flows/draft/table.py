@@ -66,7 +66,7 @@ class Table:
         if data.is_dir():
             raise Refused(
                 f"source: {visible(data.name)} is a folder; draft a plan from one of its files, then set source.path "
-                "to the folder and widen the limits, which are those of that file"
+                "to the folder and widen limits and levels, which are those of that file"
             )
         if kind is None:
             raise Refused(

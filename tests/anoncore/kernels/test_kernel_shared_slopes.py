@@ -193,3 +193,14 @@ def test_small_tables_have_no_slopes(n_predictors, units, expected):
 def test_many_classes_have_no_slopes():
     x, _, leaf = weak()
     assert tilted_shares(x, np.arange(len(x)) % 65, leaf, None, USUAL) is None
+
+
+def test_a_predictor_that_is_the_same_within_leaves_has_no_slope_and_warns_of_nothing():
+    x, classes, leaf = weak(n=2000)
+    x[:, 2] = leaf
+    score = x[:, 0] * 2.0 + np.random.default_rng(3).normal(size=len(x))
+    with np.errstate(all="raise", under="ignore"):
+        within = slope_within(x, centred(score, leaf, None), leaf, None, USUAL)
+        tilted = tilted_shares(x, classes, leaf, None, USUAL)
+    assert within is not None
+    assert tilted is not None
