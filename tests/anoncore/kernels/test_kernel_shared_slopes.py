@@ -196,7 +196,7 @@ def test_many_classes_have_no_slopes():
 
 
 def test_a_predictor_that_is_the_same_within_leaves_has_no_slope_and_warns_of_nothing():
-    x, classes, leaf = weak(n=2000)
+    x, classes, leaf = weak(n=20_000)
     x[:, 2] = leaf
     score = x[:, 0] * 2.0 + np.random.default_rng(3).normal(size=len(x))
     with np.errstate(all="raise", under="ignore"):
