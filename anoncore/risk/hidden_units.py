@@ -94,9 +94,9 @@ def hidden_units(data: Microdata, *, computed: Collection[str] = (), records: in
 
     Pairs of records with the same value of a number are compared with pairs whose values are neighbours among all that
     occur. Where the density is smooth both agree equally often in other variables, weighed by −log of the share of
-    neighbours that do; records of one person agree in what stays the same of a person, and neighbours do not. In
-    neighbours another number agrees where it is equal, or one step higher, or lower, whichever most are, so that a
-    smooth function explains itself. Units are found where four times as many pairs agree as neighbours explain, in
+    neighbours that do; records of one person agree in what stays the same of a person, and neighbours do not. Where
+    another number of neighbours is clearly more often one step higher, or lower, than equal, these are counted, so that
+    a smooth function explains itself. Units are found where four times as many pairs agree as neighbours explain, in
     three variables at least of which no two determine each other, at different values, and a record has between 0.2
     and 20 others.
 
@@ -178,7 +178,7 @@ def _around(table: _Table, number: int) -> _Found | None:
         return None
     rest = [column for column in range(len(table.codes)) if column != number]
     agreeing = np.column_stack([_steps(table.codes[c], same) == 0 for c in rest])
-    beside = np.column_stack([_most_frequent(_steps(table.codes[c], near)) for c in rest])
+    beside = np.column_stack([_neighbours_agree(_steps(table.codes[c], near)) for c in rest])
     often = (beside.sum(axis=0) + 1) / (len(near) + 2)
     scores, others = agreeing @ -np.log(often), beside @ -np.log(often)
     least = np.unique(np.quantile(scores, np.linspace(0, 1, 200))) - 1e-9
@@ -217,8 +217,8 @@ def _steps(code: Codes, pairs: Pairs) -> Codes:
     return np.asarray(code[pairs[:, 1]] - code[pairs[:, 0]])
 
 
-def _most_frequent(steps: Codes) -> NDArray[np.bool_]:
-    """Return which pairs are equal; or one step up, or down, where clearly more are, as of a function of the number."""
+def _neighbours_agree(steps: Codes) -> NDArray[np.bool_]:
+    """Return which pairs are equal; or, of a function of the number, one step up or down, where clearly more are."""
     equal, *moved = (steps == step for step in (0, 1, -1))
     most = max(moved, key=np.count_nonzero)
     return most if np.count_nonzero(most) > _CLEARLY * np.count_nonzero(equal) else equal
