@@ -4,26 +4,66 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from anoncore.partitions.store import Executor
 from flows.plan.engine import beyond_memory
-from flows.plan.model import PlanFile
+from flows.plan.model import PlanFile, tried
 from tasks.common.errors import Refused, visible
-from tasks.common.home import make_private
+from tasks.common.home import Home, make_private
 from tasks.common.keys import keyed_digest
 from tasks.common.run import Run
+from tasks.connectors.storage import source_errors
 from tasks.engine.cluster.access import access_of
-from tasks.engine.cluster.connection import connected, started
+from tasks.engine.cluster.connection import check_installed, connected, started
 from tasks.engine.cluster.executor import DaskCluster
 from tasks.engine.local import LocalPool
 from tasks.engine.progress import OnProgress
 from tasks.engine.store import EncryptedStore, new_key
+from tasks.intake.partitions import partitioned_files
+from tasks.intake.read import check_stated_types
+from tasks.intake.source import SourceSection
 
 MOST_PROCESSES = 8
+
+
+def foresee(file: PlanFile, home: Home) -> tuple[list[str], list[str]]:
+    """Return what a run would refuse of source and cluster, and warnings, by what is known without a record.
+
+    Neither cluster nor database is contacted.
+
+    Parameters
+    ----------
+    file
+    home : whose secrets are used; it need not be there
+    """
+    plan, base, problems = file.plan, file.base, list[str]()
+    checks: list[Callable[[], object]] = []
+    if plan.engine == "dask":
+        checks.append(check_installed)
+        if plan.cluster.secret is not None and plan.cluster.folder is not None:
+            checks += [partial(access_of, plan.cluster.secret, home), partial(check_shared, plan.cluster.folder)]
+    if tried(lambda: beyond_memory(plan, base), problems):
+        checks.append(partial(_check_source, plan.source, home, base))
+    for check in checks:
+        tried(check, problems)
+    warnings = tried(lambda: check_stated_types(plan.source, plan.variables, base), problems) or []
+    return list(dict.fromkeys(problems)), warnings
+
+
+def _check_source(source: SourceSection, home: Home, base: Path) -> None:
+    """Refuse what tables beyond memory are not read from; an address in a secret or a variable is not looked at."""
+    with source_errors():
+        if source.sql is None:
+            partitioned_files(home, source, base)
+        elif source.url is not None:
+            from tasks.connectors.postgres.query import partitioned_address
+
+            partitioned_address(source.url)
 
 
 @contextmanager
@@ -61,15 +101,20 @@ def shared_folder(run: Run, folder: Path) -> Path:
     Refused
         When the folder is not there.
     """
-    if not folder.is_dir():
-        raise Refused(
-            f"cluster: folder: {visible(folder)} is no folder on this machine; mount the one that workers use"
-        )
+    check_shared(folder)
     ours = f"anonflow-{keyed_digest(run.home, 'shared folder')[:16]}-"
     for left in folder.glob(f"{ours}*"):
         if not (run.home.workspaces / left.name.removeprefix(ours)).exists():
             shutil.rmtree(left, ignore_errors=True)
     return folder / f"{ours}{run.workspace.folder.name}"
+
+
+def check_shared(folder: Path) -> None:
+    """Refuse a shared folder that is not there."""
+    if not folder.is_dir():
+        raise Refused(
+            f"cluster: folder: {visible(folder)} is no folder on this machine; mount the one that workers use"
+        )
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 import typer
@@ -24,6 +24,10 @@ Where = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value for scripts, and nothing else.")]
 Inline = Annotated[bool, typer.Option("--inline", help="Run without Prefect and its history, for tests.")]
 EveryGate = Annotated[bool, typer.Option("--all", help="Show every gate, also those that pass.")]
+Engine = Annotated[
+    Literal["memory", "local", "dask", "auto"] | None,
+    typer.Option("--engine", help="In place of what the plan states."),
+]
 Plan = Annotated[Path, typer.Argument(metavar="PLAN", help="A release plan, a YAML file.")]
 Release = Annotated[str, typer.Argument(metavar="ID", help="The release's id, as anonflow list shows it.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; recorded in the ledger.")]

@@ -8,17 +8,22 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import Json, Plan, err, out
+from flows.commands.options import Engine, Json, Plan, Where, err, out
 from flows.commands.shown import print_json, safe
 from tasks.common.errors import Refused, sanitise_errors
+from tasks.common.home import Home
 
 
-def check(plan: Plan, json_: Json = False) -> None:
-    """Check a plan and the column names of its source; no records are read."""
+def check(plan: Plan, home: Where = None, json_: Json = False, engine: Engine = None) -> None:
+    """Check a plan, the columns of its source and what its engine needs; no records are read."""
+    from flows.engine import foresee
     from flows.plan.model import load_plan
 
-    file = load_plan(plan)
-    warnings = list(file.plan.warnings)
+    file = load_plan(plan) if engine is None else load_plan(plan).with_engine(engine)
+    problems, warnings = sanitise_errors(foresee)(file, Home.named(home))
+    if problems:
+        raise Refused("\n".join(problems))
+    warnings = [*file.plan.warnings, *warnings]
     if json_:
         stated = {"plan": file.plan.name, "sha256": file.plan.digest, "problems": []}
         print_json({**stated, "confirm": file.unconfirmed, "warnings": warnings})

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Column
 
-from flows.commands.options import EveryGate, Inline, Json, Plan, Release, Where, out
+from flows.commands.options import Engine, EveryGate, Inline, Json, Plan, Release, Where, out
 from flows.commands.ready import home_ready, platform, recording_ready
 from flows.commands.shown import Progress, deciding_gates, finish, gates, line, print_json, safe, safe_lines, table
 from flows.servers.layout import pages, read_layout
@@ -39,10 +39,7 @@ def run(
     inline: Inline = False,
     json_: Json = False,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Mask again, although nothing has changed.")] = False,
-    engine: Annotated[
-        Literal["memory", "local", "dask", "auto"] | None,
-        typer.Option("--engine", help="In place of what the plan states."),
-    ] = None,
+    engine: Engine = None,
 ) -> None:
     """Run a release plan; the release ends published, rejected, or awaiting approval."""
     _run(plan, home, inline=inline, as_json=json_, rebuild=rebuild, engine=engine)

@@ -144,10 +144,10 @@ class Plan(Section):
     def problems(self, base: Path) -> list[str]:
         """Return what is wrong between the sections, and between the plan and its source's columns."""
         problems: list[str] = []
-        schema = _tried(lambda: Schema(self.variables), problems)
-        edits = _tried(self.edits.edit_set, problems)
+        schema = tried(lambda: Schema(self.variables), problems)
+        edits = tried(self.edits.edit_set, problems)
         if schema is not None and edits is not None:
-            problems += _tried(lambda: edits.problems(schema), problems) or []
+            problems += tried(lambda: edits.problems(schema), problems) or []
             for number, step in enumerate(self.steps, start=1):
                 problems += [f"steps: {number} ({step.method}): {p}" for p in step.problems(schema, edits)]
         if schema is not None:
@@ -155,7 +155,7 @@ class Plan(Section):
             problems += _unit_problems(self.unit, schema)
             problems += _sampling_problems(self.reference.sampling_units, schema)
             problems += self._weight_problems(schema)
-            problems += _tried(lambda: list(_column_problems(self.source, schema, base)), problems) or []
+            problems += tried(lambda: list(_column_problems(self.source, schema, base)), problems) or []
             problems += self._regression_problems(schema)
             problems += self._game_problems(schema)
         problems += [*self._format_problems(), *engine_problems(self)]
@@ -264,7 +264,7 @@ class Plan(Section):
                 )
 
 
-def _tried(function: Callable[[], T], problems: list[str]) -> T | None:
+def tried(function: Callable[[], T], problems: list[str]) -> T | None:
     """Return the result; or None, with the reason added to ``problems``, so that all problems are reported at once."""
     try:
         return function()

@@ -85,7 +85,7 @@ class Home:
         Refused
             When its files are of a format that this version cannot use.
         """
-        home = cls._named(given)
+        home = cls.named(given)
         make_private(home.path)
         if not home._is_there:
             write_first(home.format, FORMAT.encode())
@@ -106,7 +106,7 @@ class Home:
         Refused
             When there is none, and nothing is written: an empty home in a mistyped place would pass every check.
         """
-        home = cls._named(given)
+        home = cls.named(given)
         if not home._is_there:
             raise Refused(
                 f"there is no home in {visible(home.path)}: name its folder by --home or ANONFLOW_HOME; anonflow demo "
@@ -119,7 +119,8 @@ class Home:
         return self.format.exists() or self.ledger.exists()
 
     @classmethod
-    def _named(cls, given: str | Path | None) -> Home:
+    def named(cls, given: str | Path | None = None) -> Home:
+        """Return the home, which may not be there, for a command that writes nothing into it."""
         return cls(Path(given or os.environ.get("ANONFLOW_HOME") or ".anonflow").absolute())
 
     def lock(self, name: str) -> AbstractContextManager[None]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import date, time
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -73,6 +75,24 @@ def to_frame(table: Any) -> pd.DataFrame:
     whole = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
     frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, types_mapper=whole.get)
     return frame.astype(dict.fromkeys(frame.columns[frame.dtypes == np.float16], "float32"))
+
+
+def example_of(schema: Any) -> pd.DataFrame:
+    """Return a frame of one made-up record whose columns have the types that `to_frame` gives a table's."""
+    import pyarrow as pa
+
+    return to_frame(pa.table([pa.array([_example(kind)], kind) for kind in schema.types], names=schema.names))
+
+
+def _example(kind: Any) -> Any:
+    """Return a value of a type; None where the type of a frame's column does not depend on values."""
+    import pyarrow.types as of
+
+    if of.is_fixed_size_binary(kind):
+        return bytes(kind.byte_width)
+    values = {of.is_date: date.min, of.is_time: time.min, of.is_decimal: Decimal(0), of.is_boolean: False}
+    values |= dict.fromkeys((of.is_binary, of.is_large_binary, of.is_binary_view), b"")
+    return next((value for is_one, value in values.items() if is_one(kind)), None)
 
 
 def plain(table: Any) -> Any:

@@ -165,17 +165,26 @@ def read_folder(files: Sequence[tuple[str, Path]], shown: str) -> tuple[pd.DataF
     partitions = {tuple(partition(name, shown)) for name, _ in files}
     if len(partitions) > 1:
         raise Refused(f"{shown} is partitioned in different ways (name=value); make them the same")
-    names = tables[0].column_names
-    if any(set(t.column_names) != set(names) for t in tables):
-        raise Refused(f"the files in {shown} do not have the same columns; make them the same")
-    try:
-        whole = pa.concat_tables([t.select(names) for t in tables], promote_options="default")
-    except pa.ArrowException:
-        whole = None
-    if whole is None:
-        different = [n for n in names if len({str(t.schema.field(n).type) for t in tables} - {"null"}) > 1]
-        raise Refused(f"the files in {shown} hold columns of different types: {named(different)}")
+    schema = _joint([t.schema for t in tables], shown)
+    whole = pa.concat_tables([t.select(schema.names).cast(schema) for t in tables])
     return to_frame(whole), list(partitions.pop())
+
+
+def schema_of(files: Sequence[tuple[str, Path]], folder: str) -> Any:
+    """Return the Arrow schema of the table that some files make together, without reading their records.
+
+    Each column has the type of the first file in which it is not empty; text is of one type however it is stored.
+
+    Parameters
+    ----------
+    files, folder : as of `batches`
+
+    Raises
+    ------
+    Refused
+        When the files do not have the same columns, of the same types, or hold lists or structures.
+    """
+    return _joint([_stored_schema(name, path) for name, path in files], folder)
 
 
 def batches(files: Sequence[tuple[str, Path]], rows: int, folder: str) -> Iterator[pd.DataFrame]:
@@ -189,18 +198,15 @@ def batches(files: Sequence[tuple[str, Path]], rows: int, folder: str) -> Iterat
     Raises
     ------
     Refused
-        When the files do not have the same columns, of the same types, or hold lists or structures.
+        As `schema_of`, before records are read; and when a file cannot be read.
     """
     import pyarrow as pa
 
     waiting: list[Any] = []
     held = 0
-    first: Any = None
+    schema = schema_of(files, folder)
     for name, path in files:
-        for table in _pieces(name, path, rows):
-            if first is None:
-                first = _schema(table.schema, files)
-            table = _as_first(table, first, folder)
+        for table in _pieces(name, path, rows, schema):
             while held + len(table) >= rows:
                 yield to_frame(pa.concat_tables([*waiting, table.slice(0, rows - held)]))
                 table, waiting, held = table.slice(rows - held), [], 0
@@ -209,16 +215,12 @@ def batches(files: Sequence[tuple[str, Path]], rows: int, folder: str) -> Iterat
         yield to_frame(pa.concat_tables(waiting))
 
 
-def _pieces(name: str, path: Path, rows: int) -> Iterator[Any]:
-    """Yield one file's table, at most so many rows at a time."""
+def _pieces(name: str, path: Path, rows: int, schema: Any) -> Iterator[Any]:
+    """Yield one file's table, at most so many rows at a time, with the columns in the order and of the types given."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     shown = cut(visible(Path(name).name))
-    columns = readable("parquet", shown, lambda: columns_of(path, shown))
-    check_names(columns, shown, columns)
-    if unsupported := nested_of(path, shown):
-        raise Refused(UNSUPPORTED.format(shown, named(unsupported)))
     with pq.ParquetFile(path) as file:
         texts = [c.name for c in file.schema_arrow if is_text(c.type)]
         readable("parquet", shown, lambda: _check_text(path, texts, shown))
@@ -229,39 +231,35 @@ def _pieces(name: str, path: Path, rows: int) -> Iterator[Any]:
                 return None
             table = plain(pa.Table.from_batches([batch]))
             table.validate(full=True)
-            return table
+            return table.select(schema.names).cast(schema)
 
         while (table := readable("parquet", shown, piece)) is not None:
             yield table
 
 
-def _schema(first: Any, files: Sequence[tuple[str, Path]]) -> Any:
-    """Return the first file's schema, each column with the type of the first file in which it is not empty."""
-    import pyarrow as pa
+def _stored_schema(name: str, path: Path) -> Any:
+    """Return the schema of one file, after checking its columns."""
     import pyarrow.parquet as pq
 
-    if not any(pa.types.is_null(kind) for kind in first.types):
-        return first
-    for name, path in files:
-        stored = readable("parquet", cut(visible(Path(name).name)), partial(pq.read_schema, path))
-        for column in plain(stored.empty_table()).schema:
-            at = first.get_field_index(column.name)
-            if at >= 0 and pa.types.is_null(first.field(at).type):
-                first = first.set(at, column)
-    return first
+    shown = cut(visible(Path(name).name))
+    columns = columns_of(path, shown)
+    check_names(columns, shown, columns)
+    if unsupported := nested_of(path, shown):
+        raise Refused(UNSUPPORTED.format(shown, named(unsupported)))
+    return readable("parquet", shown, lambda: plain(pq.read_schema(path).empty_table()).schema)
 
 
-def _as_first(table: Any, first: Any, folder: str) -> Any:
-    """Return a table with the columns in the order and of the types of a schema."""
+def _joint(schemas: Sequence[Any], folder: str) -> Any:
+    """Return the schema of a folder's files, in the order of the first; refuse files that differ."""
     import pyarrow as pa
 
-    if set(table.column_names) != set(first.names):
+    names = schemas[0].names
+    if any(set(one.names) != set(names) for one in schemas):
         raise Refused(f"the files in {folder} do not have the same columns; make them the same")
-    table = table.select(first.names)
-    different = [n for n in first.names if table.schema.field(n).type != first.field(n).type]
-    if any(not pa.types.is_null(table.schema.field(n).type) for n in different):
+    types = {n: [s.field(n).type for s in schemas if not pa.types.is_null(s.field(n).type)] for n in names}
+    if different := [n for n, own in types.items() if any(one != own[0] for one in own)]:
         raise Refused(f"the files in {folder} hold columns of different types: {named(different)}")
-    return table.cast(first)
+    return pa.schema([(n, own[0] if own else pa.null()) for n, own in types.items()])
 
 
 def _part(name: str, path: Path, folder: str) -> Any:

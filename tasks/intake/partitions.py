@@ -16,6 +16,7 @@ from anoncore.partitions.store import Executor, work_name
 from anoncore.partitions.table import PartitionedTable, chunk_of
 from tasks.common.digests import sha256_of
 from tasks.common.errors import Refused, named
+from tasks.common.home import Home
 from tasks.common.keys import keyed_digest
 from tasks.common.partitions import IDENTIFIED, NAME, VALUES, StoredPartitions, recode
 from tasks.common.run import Run
@@ -101,7 +102,7 @@ def _query(run: Run, source: SourceSection, variables: tuple[Variable, ...]) -> 
 
 
 def _place(run: Run, source: SourceSection, variables: tuple[Variable, ...], base: Path) -> _Table:
-    files, shown = _files(run, source, base)
+    files, shown = partitioned_files(run.home, source, base)
     before = [_state(path) for _, path in files]
     folder = source.folder_at(source.place(base, run.home))
     frames = batches(files, ROWS, shown)
@@ -110,19 +111,25 @@ def _place(run: Run, source: SourceSection, variables: tuple[Variable, ...], bas
 
     def digest() -> str | None:
         found = None if folder else sha256_of(files[0][1])
-        if _files(run, source, base)[0] != files or [_state(path) for _, path in files] != before:
+        if partitioned_files(run.home, source, base)[0] != files or [_state(path) for _, path in files] != before:
             raise Refused(CHANGED.format(shown))
         return found
 
     return _Table(shown, frames, digest)
 
 
-def _files(run: Run, source: SourceSection, base: Path) -> tuple[list[tuple[str, Path]], str]:
-    """Return the source's files where they lie, and how messages call it."""
+def partitioned_files(home: Home, source: SourceSection, base: Path) -> tuple[list[tuple[str, Path]], str]:
+    """Return the source's files where they lie, and how messages call it.
+
+    Raises
+    ------
+    Refused
+        When tables beyond memory are not read from there.
+    """
     what = "tables beyond memory are read from Parquet or CSV files on this machine; write the table there, or choose "
     if source.remote:
         raise Refused(f"{what}engine: memory")
-    place = source.place(base, run.home)
+    place = source.place(base, home)
     assert place.local is not None
     if source.folder_at(place):
         names = parquet_names(place)

@@ -16,12 +16,13 @@ from anoncore.microdata import Variable
 from tasks.common.errors import Refused, named, visible
 from tasks.common.run import Run
 from tasks.common.secrets import secret
-from tasks.connectors.copies import check_file, fetch, fetch_folder
+from tasks.connectors.arrow import example_of
+from tasks.connectors.copies import check_file, fetch, fetch_folder, parquet_names
 from tasks.connectors.csv import WIDE, check_names, read_codes
 from tasks.connectors.fingerprint import content_digest
 from tasks.connectors.formats import FORMATS
 from tasks.connectors.limits import UNSUPPORTED, check_table
-from tasks.connectors.parquet import columns_of_folder, read_folder
+from tasks.connectors.parquet import columns_of_folder, read_folder, schema_of
 from tasks.connectors.storage import local_location, source_errors
 from tasks.intake.source import Format, SourceSection
 
@@ -75,6 +76,48 @@ def header_of(source: SourceSection, base: Path, known: Sequence[str] = ()) -> l
             raise Refused(f"{visible(path.name)} is empty")
         header = FORMATS[source.kind(path)].header
         return None if header is None else header(path, source, visible(path.name), known)
+
+
+def check_stated_types(source: SourceSection, variables: Iterable[Variable], base: Path) -> list[str]:
+    """Check the types that Parquet files on this machine state, without reading records.
+
+    Returns
+    -------
+    Sentences on columns that hold text where numbers are declared, or numbers where text is: values decide.
+
+    Raises
+    ------
+    Refused
+        As reading the files would: when they differ, or hold what is neither a number nor text.
+    """
+    if source.sql is not None or source.remote:
+        return []
+    place, declared = local_location(source.file(base)), list(variables)
+    assert place.local is not None
+    with source_errors():
+        if source.folder_at(place):
+            files = [(name, place.local / name) for name in parquet_names(place)]
+        elif source.kind(place.shown) == "parquet":
+            check_file(place.local)
+            files = [(place.shown, place.local)]
+        else:
+            return []
+        frame = example_of(schema_of(files, place.shown))
+    check_types(frame, place.shown, declared)
+    unlike = [v.name for v in declared if v.name in frame and _unlike(frame[v.name], v)]
+    return [
+        f"variables: {named(unlike)} state numbers where the column is text, or text where it is numbers; a run is "
+        "refused at the first value that cannot be read so"
+    ] * bool(unlike)
+
+
+def _unlike(column: pd.Series, variable: Variable) -> bool:
+    """Return whether a column is text where its variable states numbers, or the other way round."""
+    if variable.is_dropped or variable.temporal is not None:
+        return False
+    if variable.kind == "continuous" or (variable.levels and not isinstance(variable.levels[0], str)):
+        return isinstance(column.dtype, pd.StringDtype)
+    return bool(variable.levels) and pd.api.types.is_numeric_dtype(column)
 
 
 def check_types(frame: pd.DataFrame, shown: str, variables: Iterable[Variable]) -> None:

@@ -73,12 +73,7 @@ def query_batches(address: str, statement: str, rows: int, *, verbatim: Collecti
     Refused, InputOutputFault
         As `read_query`; and for other databases.
     """
-    url = parse_address(address)
-    if not is_postgres(url):
-        raise Refused(
-            "tables beyond memory are read from PostgreSQL, and not from other databases; choose engine: memory"
-        )
-    with session(url, "the query", readonly=True) as connection:
+    with session(partitioned_address(address), "the query", readonly=True) as connection:
         waiting: list[pd.DataFrame] = []
         held = 0
         for piece in _pieces(connection, statement, set(verbatim)):
@@ -88,6 +83,16 @@ def query_batches(address: str, statement: str, rows: int, *, verbatim: Collecti
             waiting, held = [*waiting, piece], held + len(piece)
         if held:
             yield pd.concat(waiting, ignore_index=True)
+
+
+def partitioned_address(address: str) -> Any:
+    """Return the address of a database from which tables beyond memory are read; refuse others."""
+    url = parse_address(address)
+    if not is_postgres(url):
+        raise Refused(
+            "tables beyond memory are read from PostgreSQL, and not from other databases; choose engine: memory"
+        )
+    return url
 
 
 def _all_rows(connection: Any, statement: str, verbatim: set[str]) -> pd.DataFrame:

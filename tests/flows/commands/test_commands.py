@@ -245,3 +245,9 @@ def test_a_command_that_prepares_a_home_makes_it(ask: Any, tmp_path: Path) -> No
     _, said = ask("audit", "move-ledger", "LEDGER", "--home", tmp_path / "other")
     assert "LEDGER" in said
     assert "there is no home" not in said
+
+
+def test_a_check_says_what_a_run_with_another_engine_would_refuse(office, ask, tmp_path):
+    code, told = ask("check", office(more="cluster: {secret: OFFICE_CLUSTER, folder: /no/such}"), "--engine", "dask")
+    assert (code, "secret OFFICE_CLUSTER is not there" in told, "/no/such is no folder" in told) == (2, True, True)
+    assert not (tmp_path / ".anonflow").exists()
