@@ -80,16 +80,19 @@ class Runner(Protocol):
 
 
 class OnStep(Protocol):
-    """Called when a step begins, and, with its seconds, when it has ended."""
+    """Called when a step begins, while it is under way, and, with its seconds, when it has ended."""
 
-    def __call__(self, label: str, seconds: float | None, records: int, /) -> None:
-        """Show it; ``records`` are those of the source, 0 before it was read."""
+    def __call__(self, label: str, seconds: float | None, records: int, /, *, under_way: bool = False) -> None:
+        """Show it; ``records`` are those of the source, 0 before it was read.
+
+        The label of a step that is ``under_way`` says how far it is.
+        """
 
 
 class Direct:
     """Steps as plain calls, for development and tests."""
 
-    def __init__(self, on_progress: OnStep = lambda label, seconds, records: None) -> None:
+    def __init__(self, on_progress: OnStep = lambda label, seconds, records, under_way=False: None) -> None:
         self.on_progress = on_progress
         self.seconds: dict[str, float] = {}
         self.label, self.records = "", 0
@@ -115,13 +118,14 @@ class Direct:
 
     def progress(self, label: str, done: int, of: int) -> None:
         """Report how far a step is, as its start was reported."""
-        self.on_progress(f"{label}: {done / of:.0%}", None, self.records)
+        self.on_progress(f"{label}: {done / of:.0%}", None, self.records, under_way=True)
 
     def tasks_done(self, progress: Progress) -> None:
         """Report how far the present tasks of a step are, where they take long."""
         if progress.seconds > LONG:
-            speed = rate(self.records * progress.done / progress.tasks, progress.seconds)
-            left = f"about {progress.seconds_left:.0f} s left of these tasks{speed}"
+            records = self.records * progress.done / progress.tasks
+            done = f"{records:,.0f} of {self.records:,} records, " if self.records else ""
+            left = f"{done}about {progress.seconds_left:.0f} s left of these tasks{rate(records, progress.seconds)}"
             self.progress(f"{self.label}: {left}", progress.done, progress.tasks)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -50,6 +51,8 @@ GATES = {
 }
 # Verdicts that a search for other settings may change.
 OPEN = ("fail", "inconclusive", "to decide")
+# Between two lines on how far a step is, where the output is no terminal.
+SECONDS_BETWEEN = 60.0
 SEARCH = "anonflow tune PLAN searches for settings that pass every gate; below 200 units, anonflow compare PLAN"
 SETTINGS = {
     "passes": Text("passes", "green"),
@@ -110,24 +113,31 @@ def gates(verdict: Iterable[GateResult]) -> Table:
 class Progress:
     """One line per step, with its seconds; silent for scripts.
 
+    Where the output is no terminal, a line says that a step begins, and at most one in a minute how far it is.
+
     Where the environment names a file in ANONFLOW_PROGRESS, each step's begin and end are appended to it, too, as a
     line of JSON; the pages of ``anonflow studio`` read it.
     """
 
     def __init__(self, *, quiet: bool) -> None:
         self.quiet, self.file = quiet, os.environ.get("ANONFLOW_PROGRESS")
+        self.shown_at = 0.0
 
-    def __call__(self, label: str, seconds: float | None, records: int, /) -> None:
-        """Show that a step begins; or, with its seconds, that it has ended."""
+    def __call__(self, label: str, seconds: float | None, records: int, /, *, under_way: bool = False) -> None:
+        """Show that a step begins or how far it is; or, with its seconds, that it has ended."""
         if self.file:
             with open(self.file, "a", encoding="utf-8") as file:
                 file.write(json.dumps([label, seconds]) + "\n")
         if self.quiet:
             return
         if seconds is not None:
-            err.print(f"  [green]✓[/green] {safe(label)} [dim]{seconds:.1f} s{rate(records, seconds)}[/dim]")
+            took = f"[dim]{seconds:.1f} s{rate(records, seconds)}[/dim]"
+            err.print(f"  [green]✓[/green] {safe(label)} {took}", soft_wrap=not err.is_terminal)
         elif err.is_terminal:
             err.print(f"  [dim]…[/dim] {safe(label)}", end="\r")
+        elif not under_way or time.monotonic() - self.shown_at >= SECONDS_BETWEEN:
+            self.shown_at = time.monotonic()
+            err.print(f"  … {safe(label)}", soft_wrap=True)
 
 
 def finish(

@@ -182,7 +182,7 @@ def decided(home: Home, entry: PendingDecision) -> State[Any] | None:
     monitor.note(entry.plan, "decision", text, "What was decided")
     try:
         if event == "published":
-            step = PrefectRunner(entry.plan, lambda label, seconds, records: None).step
+            step = PrefectRunner(entry.plan, lambda label, seconds, records, under_way=False: None).step
             hand_over(home, entry.release, pending(home, entry.release, targets_of(home, entry.release)), step)
     finally:
         pending_decisions(home).remove(entry.release)

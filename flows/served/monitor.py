@@ -82,7 +82,7 @@ class Progress:
         self.done = 0
         self.artifact: Any = None
 
-    def __call__(self, label: str, seconds: float | None, records: int, /) -> None:
+    def __call__(self, label: str, seconds: float | None, records: int, /, *, under_way: bool = False) -> None:
         """Move on when a step begins (no ``seconds`` yet) and when it has ended."""
         if seconds is not None:
             self.done += 1

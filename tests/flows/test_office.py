@@ -82,7 +82,7 @@ class Office:
 
     def run(self, plan: Path | None = None) -> Any:
         self.seen = []
-        told = Direct(lambda label, seconds, records: self.seen.append(label) if seconds is None else None)
+        told = Direct(lambda label, seconds, *_, **more: self.seen.append(label) if seconds is None else None)
         return carry_out(load_plan(plan or self.plan()), self.home, told)
 
     def released(self) -> list[tuple[Any, ...]]:

@@ -323,7 +323,7 @@ def test_records_of_one_person_stay_on_one_side(office, home, people):
 def test_an_in_out_game_decides_and_names_people_to_the_custodian_alone(office, home, people):
     plan = office(people(400), more="game: {shadows: 64, isolated: 10, random: 5}\npolicy: {membership_auc: 0.9}")
     shown = []
-    outcome = carry_out(load_plan(plan), home, Direct(lambda label, seconds, records: shown.append(label)))
+    outcome = carry_out(load_plan(plan), home, Direct(lambda label, *_, **more: shown.append(label)))
     gate = next(one for one in outcome.gates if one.name == "in/out game")
     assert (gate.verdict, gate.records) == ("pass", 200)
     assert "Play the in/out game: 98%" in shown
@@ -339,11 +339,13 @@ def test_an_in_out_game_decides_and_names_people_to_the_custodian_alone(office, 
 
 def test_the_progress_of_long_tasks_says_how_fast_and_how_long() -> None:
     told: list[str] = []
-    runner = Direct(lambda label, seconds, records: told.append(label))
+    runner = Direct(lambda label, *_, **more: told.append(label))
     runner.label, runner.records = "Mask the records", 3_000_000
     for seconds in (9.0, 20.0):
         runner.tasks_done(Progress("masked", 2, 6, seconds))
-    assert told == ["Mask the records: about 40 s left of these tasks, 50,000 records/s: 33%"]
+    assert told == [
+        "Mask the records: 1,000,000 of 3,000,000 records, about 40 s left of these tasks, 50,000 records/s: 33%"
+    ]
 
 
 def test_a_step_that_breaks_wipes_the_workspace(office, home, monkeypatch):

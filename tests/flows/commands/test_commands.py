@@ -247,6 +247,24 @@ def test_a_command_that_prepares_a_home_makes_it(ask: Any, tmp_path: Path) -> No
     assert "there is no home" not in said
 
 
+def test_piped_progress_is_a_line_at_most_every_minute(capsys, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr(shown.time, "monotonic", lambda: now)
+    show, long = shown.Progress(quiet=False), "one of many records " * 10
+    show("Mask the records", None, 10)
+    for now in (1030.0, 1061.0, 1070.0, 1125.0):
+        show(f"Mask the records: {long}{now:.0f}", None, 10, under_way=True)
+    show("Mask the records", 130.0, 0)
+    show("Write the report", None, 10)
+    assert capsys.readouterr().err.splitlines() == [
+        "  … Mask the records",
+        f"  … Mask the records: {long}1061",
+        f"  … Mask the records: {long}1125",
+        "  ✓ Mask the records 130.0 s",
+        "  … Write the report",
+    ]
+
+
 def test_a_check_says_what_a_run_with_another_engine_would_refuse(office, ask, tmp_path):
     code, told = ask("check", office(more="cluster: {secret: OFFICE_CLUSTER, folder: /no/such}"), "--engine", "dask")
     assert (code, "secret OFFICE_CLUSTER is not there" in told, "/no/such is no folder" in told) == (2, True, True)
