@@ -25,7 +25,7 @@ from tasks.assessment.series import Terms, follow
 from tasks.common.errors import ExitCode, Fault, ReleaseError, sanitise_errors
 from tasks.common.home import Home, write_private
 from tasks.common.run import Run, exclusive_run
-from tasks.common.workspace import StoredArrays, StoredRecords, abandoned, wipe_abandoned
+from tasks.common.workspace import StoredRecords, abandoned, wipe_abandoned
 from tasks.decision.cleanup import leftovers, remove_leftovers
 from tasks.decision.conclude import conclude, recover
 from tasks.decision.outcomes import Outcome, Status, mirror_entry, published_before, standing
@@ -46,6 +46,7 @@ from tasks.publication.pseudonyms import with_pseudonyms
 from tasks.publication.targets import Target
 from tasks.record import approvers, ledger, secret_keys
 from tasks.record.dossier import PlanIdentity
+from tasks.record.members import Members
 from tasks.record.predecessors import Lineage
 from tasks.tracking.mlflow import track
 from tasks.tracking.runs import release_run
@@ -275,7 +276,7 @@ def _labelled(
 
 def _with_earlier(
     file: PlanFile, given: Prepared, sides: Split, masked: Masked, assessment: Assessment, runner: Runner
-) -> tuple[Assessment, StoredArrays]:
+) -> tuple[Assessment, Members]:
     """Add what is measured together with earlier releases, and of both halves of a cross; return the units, too.
 
     Units are counted before some are drawn as ``sides``: others are drawn every time. An attack asks about those drawn.

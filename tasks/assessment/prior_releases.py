@@ -25,6 +25,7 @@ from tasks.intake.validate import Checked
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import PriorReleases
 from tasks.policy.section import PolicySection
+from tasks.record.members import counted
 from tasks.record.predecessors import Predecessor
 
 # The newest; each costs two searches.
@@ -66,7 +67,7 @@ def _apart(run: Run, earlier: tuple[Predecessor, ...], checked: Checked, sides: 
     for one in earlier:
         most = MOST_KNOWN if keys is not None and one.units == "identities" else MOST_ALIKE
         before = one.members(run.home)
-        if before is not None and one.known(held_out).in_common(before).mean() <= most:
+        if before is not None and counted(one.known(held_out).in_common(before)) <= most * held_out.count:
             yield one
 
 

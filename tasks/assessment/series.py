@@ -16,7 +16,6 @@ from anoncore.risk.scores import Certainty
 from tasks.assessment.prior_releases import comparable, released_table, shared_names
 from tasks.common.partitions import StoredPartitions
 from tasks.common.run import Run
-from tasks.common.workspace import StoredArrays
 from tasks.intake.members import recognise
 from tasks.intake.split import Sides
 from tasks.intake.validate import Checked
@@ -25,7 +24,7 @@ from tasks.policy.assessment import PairDifferencing, Series, UnitChanges
 from tasks.record.attempts import rejected_attempts
 from tasks.record.entry import ReleaseFacts
 from tasks.record.exchange import by_other_secrets, releases_elsewhere
-from tasks.record.members import Members
+from tasks.record.members import Members, counted
 from tasks.record.predecessors import Lineage, Predecessor, predecessors
 
 # Earlier releases that are subtracted: those since which fewest units joined.
@@ -36,15 +35,28 @@ PEOPLE = 2000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Earlier:
-    """An earlier release, and by unit of the candidate whether it joined since, changed, or stayed unchanged.
+    """An earlier release, and how many units of the candidate joined since, or changed; by unit for tables in memory.
 
     Where the variables differ it is not known who changed: then no one did, and all others stayed.
     """
 
     facts: ReleaseFacts
     changes: UnitChanges
-    joined: NDArray[np.bool_]
-    changed: NDArray[np.bool_]
+    now: Members
+    before: Members
+    n_joined: int
+    n_changed: int
+
+    @property
+    def joined(self) -> NDArray[np.bool_]:
+        """Whether a unit joined since, (U,)."""
+        return ~np.concatenate([*self.now.in_common(self.before)])
+
+    @property
+    def changed(self) -> NDArray[np.bool_]:
+        """Whether a unit is in both releases with different values, (U,)."""
+        changed = self.now.changed(self.before)
+        return np.zeros(self.now.count, dtype=np.bool_) if changed is None else np.concatenate([*changed])
 
     @property
     def stayed(self) -> NDArray[np.bool_]:
@@ -72,7 +84,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class Followed:
-    """What earlier releases and the candidate reveal together, and the `Members` behind the candidate by reference.
+    """What earlier releases and the candidate reveal together, and the units behind the candidate.
 
     Parameters
     ----------
@@ -80,7 +92,7 @@ class Followed:
     """
 
     series: Series
-    members: StoredArrays
+    members: Members
     earlier: tuple[Predecessor, ...]
 
 
@@ -91,8 +103,7 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
     values of those who joined, or changed, is set beside the reference sample, or beside units of both releases that
     did not change where there is none.
     """
-    stored, least = recognise(run, checked, sides, terms.shared), terms.least
-    now = Members(**stored.load())
+    now, least = recognise(run, checked, sides, terms.shared), terms.least
     earlier = predecessors(run.home, terms.lineage, now)
     known = ((one, one.members(run.home)) for one in earlier)
     compared = [_compared(one.known(now), before, one.facts, least) for one, before in known if before is not None]
@@ -106,12 +117,12 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
         newest=compared[-1].changes if compared else None,
         pairs=pairs,
         untested=tried - sum(not pair.changed for pair in pairs),
-        not_tried=sum(bool(one.joined.any()) for one in compared) - tried,
+        not_tried=sum(one.n_joined > 0 for one in compared) - tried,
         elsewhere=tuple(_elsewhere(run, now, least)) if terms.shared else (),
         by_other_secrets=by_other_secrets(run.home, now.shared_key) if terms.shared else 0,
         rejected=rejected_attempts(run.home, terms.masking, now),
     )
-    return Followed(series, stored, earlier)
+    return Followed(series, now, earlier)
 
 
 def _elsewhere(run: Run, now: Members, least: int) -> Iterator[UnitChanges]:
@@ -126,14 +137,15 @@ def _elsewhere(run: Run, now: Members, least: int) -> Iterator[UnitChanges]:
 
 
 def _compared(now: Members, before: Members, facts: ReleaseFacts, least: int) -> _Earlier:
-    joined, changed = ~now.in_common(before), now.changed(before)
-    sizes = (joined.sum(), (~before.in_common(now)).sum(), 0 if changed is None else changed.sum())
+    changed = now.changed(before)
+    joined, left = (one.count - counted(one.in_common(other)) for one, other in ((now, before), (before, now)))
+    n_changed = 0 if changed is None else counted(changed)
     # No count below the least leaves this function, nor one from which it could be computed.
-    came, gone, others = (None if 0 < n < least else int(n) for n in sizes)
+    came, gone, others = (None if 0 < n < least else n for n in (joined, left, n_changed))
     if came is None or gone is None:
         came = gone = None
     counts = UnitChanges(facts.release, came, gone, None if changed is None else others, changed is not None)
-    return _Earlier(facts, counts, joined, np.zeros_like(joined) if changed is None else changed)
+    return _Earlier(facts, counts, now, before, joined, n_changed)
 
 
 def _subtracted(
@@ -143,7 +155,7 @@ def _subtracted(
 
     Where all of a panel changed there is no one to compare them with: nothing is asked about those who changed.
     """
-    joined, changed = _fewest(compared, "joined"), _fewest(compared, "changed")
+    joined, changed = _fewest(compared, "n_joined"), _fewest(compared, "n_changed")
     if not (joined or changed) or isinstance(sides.original, StoredPartitions):
         return (), len(joined)
     original, candidate = sides.original.load(), masked.measured.load()
@@ -169,9 +181,9 @@ def _subtracted(
     return tuple(pairs), len(joined)
 
 
-def _fewest(compared: list[_Earlier], what: Literal["joined", "changed"]) -> list[_Earlier]:
+def _fewest(compared: list[_Earlier], what: Literal["n_joined", "n_changed"]) -> list[_Earlier]:
     """Return the releases since which units joined, or changed, those since which fewest did first."""
-    some = [(int(getattr(one, what).sum()), one) for one in compared]
+    some = [(getattr(one, what), one) for one in compared]
     return [one for n, one in sorted(some, key=itemgetter(0)) if n][:AT_MOST]
 
 

@@ -17,7 +17,6 @@ from tasks.common.digests import sha256_of
 from tasks.common.errors import Refused
 from tasks.common.home import Home, account
 from tasks.common.run import Run
-from tasks.common.workspace import StoredArrays
 from tasks.decision.assessment_integrity import custodian_pages
 from tasks.decision.outcomes import (
     Entry,
@@ -85,12 +84,12 @@ def _settle(home: Home, entry: Entry) -> Outcome | None:
     return _resume(home, waiting) if waiting and waiting.approved else None
 
 
-def conclude(run: Run, candidate: Candidate, mlflow_run: str, members: StoredArrays | None = None) -> Outcome:
+def conclude(run: Run, candidate: Candidate, mlflow_run: str, members: Members | None = None) -> Outcome:
     """Do what the verdict says and enter it in the ledger.
 
     Parameters
     ----------
-    members : the `Members` behind the candidate, with which those of later ones are compared
+    members : the units behind the candidate, with which those of later ones are compared
 
     Raises
     ------
@@ -105,14 +104,13 @@ def conclude(run: Run, candidate: Candidate, mlflow_run: str, members: StoredArr
     return outcome
 
 
-def _concluded(run: Run, candidate: Candidate, mlflow_run: str, members: StoredArrays | None) -> Outcome:
+def _concluded(run: Run, candidate: Candidate, mlflow_run: str, units: Members | None) -> Outcome:
     home, dossier = run.home, candidate.dossier
     facts = release_facts(home, dossier, mlflow_run)
     gone = ledger.of_release(home, facts.release, "withdrawn")
     if gone:
         facts = replace(facts, reason=f"identical to what was withdrawn on {gone[-1].time[:10]}")
         return outcome_of(home, "rejected", dossier, ledger.append(home, "rejected", facts), None)
-    units = None if members is None else Members(**members.load())
     _check_series(home, dossier, facts, units)
     others = published_before(home, facts.plan, facts.data, facts.records)
     meanwhile = others > dossier.history.published or _rejected_since(home, dossier, units)

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 
 import numpy as np
 import pandas as pd
 
 from anoncore.microdata import Microdata
-from tasks.common.partitions import IDENTIFIED, NAME, StoredPartitions
+from anoncore.partitions.store import ColumnStore, work_name
+from tasks.common.hashes import Hashes, ranges_for
+from tasks.common.partitions import IDENTIFIED, StoredPartitions
 from tasks.common.run import Run
 from tasks.common.secrets import secret
 from tasks.common.workspace import StoredArrays
 from tasks.connectors.fingerprint import record_digests
 from tasks.intake.split import Sides
-from tasks.intake.units import numbered, persistent_names
+from tasks.intake.units import names_with_values, persistent_names
 from tasks.intake.validate import Checked
-from tasks.record.members import Members
+from tasks.record.members import AT_ONCE, Members
+
+# Partitions that are cut into ranges of digests together: there are as many files as such groups times ranges.
+TOGETHER = 4
 
 
-def recognise(run: Run, checked: Checked, sides: Sides, shared: str | None = None) -> StoredArrays:
-    """Store the `Members` of the records that are masked, in the order of their units, by reference.
+def recognise(run: Run, checked: Checked, sides: Sides, shared: str | None = None) -> Members:
+    """Store the `Members` of the records that are masked, which are read from the workspace when they are asked for.
 
     Where the plan declares no identifier, a unit is known by the values of its records: one that changes leaves and
     another joins.
@@ -30,20 +38,65 @@ def recognise(run: Run, checked: Checked, sides: Sides, shared: str | None = Non
     shared : the name of a secret that other homes have, by which the units are known to them, too
     """
     if isinstance(sides.original, StoredPartitions):
-        return run.workspace.store_arrays("members", **vars(_of_partitions(run, sides.original)))
+        return _of_partitions(run, sides.original)
     original = sides.original.load()
     keys = None if checked.keys is None else checked.keys.load()
     members = recognised(run, original, keys, secret(shared, run.home) if shared else "")
-    return run.workspace.store_arrays("members", **vars(members))
+    (identities,), (contents,) = members.identities(), members.contents()
+    stored = run.workspace.store_arrays("members", identities=identities, contents=contents)
+    return replace(
+        members, identities=partial(_whole, stored, "identities"), contents=partial(_whole, stored, "contents")
+    )
+
+
+def _whole(stored: StoredArrays, name: str) -> list[np.ndarray]:
+    """Return an array of those that were stored, as one piece."""
+    return [stored.load()[name]]
 
 
 def _of_partitions(run: Run, original: StoredPartitions) -> Members:
-    """Return the units of a table in partitions, each of which is one record."""
-    names = original.schema.masked
-    contents = np.concatenate([record_digests(part.frame[list(names)]) for part in original.parts()])
-    identified, identities = original.whole(IDENTIFIED), original.whole(NAME)
-    identities[~identified] = numbered(contents[~identified])
-    return Members.of(run.home, identities, contents, names, named=int(identified.sum()), secret="")
+    """Return the units of a table in partitions, each of which is one record; they stay in its store."""
+    names, contents = original.schema.masked, work_name("contents")
+    nothing = np.empty(0, dtype=np.uint64)
+    table = original.with_chunks(contents, (record_digests(part.frame[list(names)]) for part in original.parts()))
+    parts = (
+        Members.of(run.home, *units, names, named=0, secret="")
+        for units in zip(names_with_values(table, contents), table.chunks(contents), strict=True)
+    )
+    store, ranges = table.executor.store, ranges_for(len(table), AT_ONCE)
+    identities, kept = _in_ranges(store, parts, ranges)
+    store.remove(table.table.column(contents))
+    named = sum(int(np.count_nonzero(identified)) for identified in table.chunks(IDENTIFIED))
+    members = Members.of(run.home, nothing, nothing, names, named=named, secret="")
+    return replace(members, identities=identities, contents=kept, count=len(table), whole=False)
+
+
+def _in_ranges(store: ColumnStore, parts: Iterable[Members], ranges: int) -> tuple[Hashes, Hashes]:
+    """Keep the units of all parts in so many ranges of identities, each in order; return identities and contents."""
+    spread, *columns = (work_name(purpose) for purpose in ("spread", "identities", "contents"))
+    bounds = np.array([number * 2**64 // ranges for number in range(1, ranges)], dtype=np.uint64)
+    stacked, written = (np.stack([*part.identities(), *part.contents()]) for part in parts), 0
+    while some := list(islice(stacked, TOGETHER)):
+        units = _ascending(np.concatenate(some, axis=1))
+        for number, own in enumerate(np.split(units, np.searchsorted(units[0], bounds), axis=1)):
+            store.write(f"{spread} {number}", written, own)
+        written += 1
+    for number in range(ranges):
+        spread_out = [store.read(f"{spread} {number}", partition) for partition in range(written)]
+        store.remove(f"{spread} {number}")
+        units = _ascending(np.concatenate(spread_out, axis=1))
+        for column, digests in zip(columns, units, strict=True):
+            store.write(column, number, digests)
+    identities, contents = columns
+    return (
+        lambda: (store.read(identities, number) for number in range(ranges)),
+        lambda: (store.read(contents, number) for number in range(ranges)),
+    )
+
+
+def _ascending(units: np.ndarray) -> np.ndarray:
+    """Return units, (2, n), in the order of their identities."""
+    return units[:, np.argsort(units[0], kind="stable")]
 
 
 def recognised(run: Run, original: Microdata, keys: pd.DataFrame | None, shared: str = "") -> Members:
@@ -62,4 +115,5 @@ def recognised(run: Run, original: Microdata, keys: pd.DataFrame | None, shared:
     if not shared:
         return members
     # Who has no identifier is known by the values: other homes could try values out, and do not get these digests.
-    return replace(members, shared=np.where(identified, members.shared, members.identities))
+    (own,) = members.identities()
+    return replace(members, shared=np.where(identified, members.shared, own))

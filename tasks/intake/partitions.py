@@ -16,6 +16,7 @@ from anoncore.partitions.store import Executor, work_name
 from anoncore.partitions.table import PartitionedTable, chunk_of
 from tasks.common.digests import sha256_of
 from tasks.common.errors import Refused, named
+from tasks.common.hashes import ascending, repeated
 from tasks.common.home import Home
 from tasks.common.keys import keyed_digest
 from tasks.common.partitions import IDENTIFIED, NAME, VALUES, StoredPartitions, recode
@@ -27,11 +28,10 @@ from tasks.connectors.limits import check_table
 from tasks.connectors.parquet import batches
 from tasks.connectors.storage import source_errors
 from tasks.intake.columns import as_read, check_levels, to_microdata, value_notes
-from tasks.intake.hashes import ascending, repeated
 from tasks.intake.ingest import Ingested
 from tasks.intake.read import check_types, database_of
 from tasks.intake.source import SourceSection
-from tasks.intake.units import Declared, keys_of, numbered_parts
+from tasks.intake.units import Declared, keys_of, names_with_values
 from tasks.intake.whole_groups import WholeGroups
 from tasks.record.dossier import SourceSummary
 
@@ -251,13 +251,7 @@ class _Reading:
         stored = stored.with_chunks(IDENTIFIED, (names != 0 for names in stored.chunks(NAME)))
         for column in self._known:
             self.executor.store.remove(column)
-
-        def nameless() -> Iterator[np.ndarray]:
-            parts = zip(stored.chunks(VALUES), stored.chunks(IDENTIFIED), strict=True)
-            return (values[~identified] for values, identified in parts)
-
-        own = numbered_parts(nameless, sum(map(len, nameless())))
-        return stored.with_chunks(NAME, map(_completed_names, stored.chunks(NAME), stored.chunks(IDENTIFIED), own))
+        return stored.with_chunks(NAME, names_with_values(stored, VALUES))
 
     def _identifiers(self) -> Iterator[np.ndarray]:
         """Yield (rows,) what the first key names of which a record has a value, 0 without any, for each partition."""
@@ -272,12 +266,6 @@ class _Reading:
 
     def _read(self, column: str) -> Iterator[np.ndarray]:
         return (self.executor.store.read(column, partition) for partition in range(len(self.rows)))
-
-
-def _completed_names(names: np.ndarray, identified: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Return (rows,) names of a partition, those of its records without an identifier from an array of their own."""
-    names[~identified] = own
-    return names
 
 
 def _observe(seen: _Observed, variable: Variable, chunk: np.ndarray) -> None:

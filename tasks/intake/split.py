@@ -17,16 +17,16 @@ from anoncore.kernels.rows import row_blocks
 from anoncore.microdata import Microdata, Variable
 from anoncore.partitions.store import work_name
 from tasks.common.errors import Refused
+from tasks.common.hashes import among, in_ranges, placed, sides
 from tasks.common.partitions import NAME, SIDE, VALUES, StoredPartitions
 from tasks.common.run import Run
 from tasks.common.sections import Section
 from tasks.common.workspace import StoredRecords
 from tasks.intake.clusters import Clusters, clusters_of, grouped, strata_of, whole_clusters
 from tasks.intake.columns import to_microdata
-from tasks.intake.hashes import in_ranges, placed, sides
 from tasks.intake.read import read
 from tasks.intake.source import SourceSection
-from tasks.intake.units import Declared, among, keys_of, named_keys, persistent_names, shares_key, units_of
+from tasks.intake.units import Declared, keys_of, named_keys, persistent_names, shares_key, units_of
 from tasks.intake.validate import Checked
 from tasks.record.dossier import SplitSummary
 

@@ -10,11 +10,11 @@ from operator import add
 import numpy as np
 import pandas as pd
 
-from anoncore.kernels.rows import row_blocks
 from anoncore.microdata import Units, Variable, joined_units
 from tasks.common.errors import Refused, named
+from tasks.common.hashes import numbered, numbered_parts
+from tasks.common.partitions import IDENTIFIED, NAME, StoredPartitions
 from tasks.intake.columns import identities
-from tasks.intake.hashes import Hashes, repeated
 
 # A unit with a larger share of the records is a mistake of the plan, and no reference could be set apart.
 LARGEST_SHARE = 0.5
@@ -115,33 +115,22 @@ def persistent_names(keys: pd.DataFrame, units: Units, values: np.ndarray) -> np
     return names
 
 
-def numbered(values: np.ndarray) -> np.ndarray:
-    """Return (N,) uint64 numbers that keep equal values apart: the second of them is one more, and so on."""
-    (names,) = numbered_parts(lambda: [values], len(values))
-    return names
+def names_with_values(stored: StoredPartitions, values: str) -> Iterator[np.ndarray]:
+    """Yield (rows,) uint64 what stays the same of each record of a partition: its name, or its values without one.
 
+    Parameters
+    ----------
+    values : a hidden column of uint64, by which records without any key are known; equal ones are numbered
+    """
 
-def numbered_parts(hashes: Hashes, records: int) -> Iterator[np.ndarray]:
-    """Yield what `numbered` returns of so many values in partitions, a partition at a time."""
-    recur = repeated(hashes, records)
-    seen = np.zeros(len(recur), dtype=np.uint64)
-    for values in hashes():
-        names, rows = values.copy(), np.flatnonzero(among(values, recur))
-        order = rows[np.argsort(values[rows], kind="stable")]
-        ordered = values[order]
-        at = np.searchsorted(recur, ordered)
-        names[order] += seen[at] + (np.arange(len(order)) - np.searchsorted(ordered, ordered)).astype(np.uint64)
-        np.add.at(seen, at, np.uint64(1))
+    def nameless() -> Iterator[np.ndarray]:
+        parts = zip(stored.chunks(values), stored.chunks(IDENTIFIED), strict=True)
+        return (own[~identified] for own, identified in parts)
+
+    numbers = numbered_parts(nameless, sum(map(len, nameless())))
+    for names, identified, own in zip(stored.chunks(NAME), stored.chunks(IDENTIFIED), numbers, strict=True):
+        names[~identified] = own
         yield names
-
-
-def among(values: np.ndarray, ordered: np.ndarray) -> np.ndarray:
-    """Return (N,) bool: which values stand in an array in ascending order; with little memory beside both."""
-    stands = np.zeros(len(values), dtype=bool)
-    for rows in row_blocks(len(values)) if len(ordered) else ():
-        at = np.searchsorted(ordered, values[rows])
-        stands[rows] = ordered[np.minimum(at, len(ordered) - 1)] == values[rows]
-    return stands
 
 
 def shares_key(asked: pd.DataFrame, known: pd.DataFrame) -> np.ndarray:

@@ -6,7 +6,7 @@ from tasks.common.home import Home
 from tasks.policy.gates.unit_changes import NAME as CHANGE
 from tasks.record import ledger
 from tasks.record.entry import Event, LedgerEntry, ReleaseFacts
-from tasks.record.members import Members, members_of
+from tasks.record.members import Members, counted, members_of
 
 # Two tables that share so large a part of the units of the larger are nearly the same.
 NEARLY = 0.9
@@ -53,5 +53,4 @@ def counts(facts: ReleaseFacts) -> bool:
 
 
 def _nearly(now: Members, before: Members) -> bool:
-    larger = max(len(now.identities), len(before.identities))
-    return bool(now.in_common(before).sum() >= NEARLY * larger)
+    return counted(now.in_common(before)) >= NEARLY * max(now.count, before.count)

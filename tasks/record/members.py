@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hmac
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
 from zipfile import BadZipFile
 
 import numpy as np
@@ -16,10 +18,14 @@ from numpy.typing import NDArray
 
 from anoncore.kernels.rows import row_blocks
 from tasks.common.errors import Refused
+from tasks.common.hashes import Hashes, among, numbered, ranges_for, ranges_of
 from tasks.common.home import Home, make_private, write_private
+from tasks.common.npz import InPieces, read_npz, write_npz
 
 Digests = NDArray[np.uint64]
-ARRAYS = ("identities", "contents", "variables", "key", "shared", "shared_key", "named")
+ARRAYS = ("variables", "key", "shared", "shared_key", "named")
+# Digests in memory at once, about: in so wide ranges of values a table in partitions is read.
+AT_ONCE = 2_000_000
 # Names the construction, so that digests by another one are not compared.
 _BY = b"AES-256"
 # Of a secret that is shared: a short one could be guessed from the digests.
@@ -30,25 +36,33 @@ LEAST_SECRET = 32
 class Members:
     """The units of a release, by 64 bits of AES-256 with keys of their own, which the home's digest key gives.
 
-    The key is that of the home, not of one plan: the same people are recognised under another plan's name.
+    The key is that of the home, not of one plan: the same people are recognised under another plan's name. Of a long
+    table no more than a piece is in memory at once. The identities of each piece are all greater than those of the one
+    before; within a piece the units are in any order. Those of a table in memory are one piece, in their order.
 
     Parameters
     ----------
-    identities : (U,) of what identifies each unit; of its records' values where the plan declares no identifier
-    contents : (U,) of the values of its records
+    identities : (n,) in each piece, of what identifies each unit; of its records' values where the plan declares no
+        identifier
+    contents : (n,) in each piece, of the values of its records
+    count : how many units there are
     variables : (V,) of the names of these values' variables: contents of other variables are not compared
     key : (1,) of nothing: digests of another key cannot be compared
-    shared, shared_key : as ``identities`` and ``key``, by a secret that other homes have too; (0,) without one
+    shared, shared_key : (U,) and (1,) as ``identities`` and ``key``, by a secret that other homes have too; (0,)
+        without one
     named : (1,) how many units have an identifier; the others are known by their values
+    whole : whether all units are one piece
     """
 
-    identities: Digests
-    contents: Digests
+    identities: Hashes
+    contents: Hashes
+    count: int
     variables: Digests
     key: Digests
     shared: Digests
     shared_key: Digests
     named: Digests
+    whole: bool = True
 
     @classmethod
     def of(
@@ -62,9 +76,11 @@ class Members:
             When the secret is short enough to be guessed.
         """
         own, none = _own_key(home), np.empty(0, dtype=np.uint64)
+        pieces = [[_digests(own, "identities", identities)], [_digests(own, "contents", contents)]]
         return cls(
-            identities=_digests(own, "identities", identities),
-            contents=_digests(own, "contents", contents),
+            identities=lambda: pieces[0],
+            contents=lambda: pieces[1],
+            count=len(identities),
             variables=_of_names(own, "variables", (name.encode() for name in sorted(variables))),
             key=_recognised(own),
             shared=_digests(_shared_key(secret), "shared", identities) if secret else none,
@@ -75,10 +91,15 @@ class Members:
     @property
     def by_values(self) -> Members:
         """The same units, each known by the values of its records alone; equal ones are numbered."""
-        order = np.argsort(self.contents, kind="stable")
-        ordered, names = self.contents[order], self.contents.copy()
-        names[order] += (np.arange(len(order)) - np.searchsorted(ordered, ordered)).astype(np.uint64)
-        return replace(self, identities=names)
+
+        def names() -> Iterator[Digests]:
+            if self.whole:
+                return map(numbered, self.contents())
+            pieces = ranges_of(self.contents, ranges_for(self.count, AT_ONCE))
+            return (numbered(np.sort(own)) for own in pieces)
+
+        # Who has other values is another unit.
+        return replace(self, identities=names, contents=names)
 
     def same_variables(self, earlier: Members) -> bool:
         """Return whether the values are of the same variables."""
@@ -92,29 +113,73 @@ class Members:
         """
         if self.same_variables(earlier):
             return bool(self.named[0]) != bool(earlier.named[0])
-        without = max(len(one.identities) - int(one.named[0]) for one in (self, earlier))
+        without = max(one.count - int(one.named[0]) for one in (self, earlier))
         return without >= least and bool(np.isin(self.variables, earlier.variables).any())
 
-    def in_common(self, earlier: Members) -> NDArray[np.bool_]:
-        """Return (U,) which units an earlier release holds too."""
-        return np.isin(self.identities, earlier.identities)
+    def in_common(self, earlier: Members) -> Iterator[NDArray[np.bool_]]:
+        """Yield (n,) which units an earlier release holds too, for each piece."""
+        pieces = ((own[np.newaxis] for own in one.identities()) for one in (self, earlier))
+        return (among(own[0], held[0]) for own, held in _beside(*pieces))
 
-    def changed(self, earlier: Members) -> NDArray[np.bool_] | None:
-        """Return (U,) which units an earlier release holds with other values; None where its variables are others."""
+    def changed(self, earlier: Members) -> Iterator[NDArray[np.bool_]] | None:
+        """Yield (n,) which units an earlier release holds with other values; None where its variables are others."""
         if not self.same_variables(earlier):
             return None
-        order = np.argsort(earlier.identities)
-        known = earlier.identities[order]
-        at = np.minimum(np.searchsorted(known, self.identities), max(len(known) - 1, 0))
-        return self.in_common(earlier) & (earlier.contents[order][at] != self.contents if len(known) else False)
+        return (_differ(own, held) for own, held in _beside(self._units(), earlier._units()))
 
     def keep(self, home: Home, release: str) -> None:
         """Store the digests, in an order that says nothing of the records'."""
-        order = np.argsort(self.identities)
-        sorted_ = replace(self, identities=self.identities[order], contents=self.contents[order])
-        sorted_ = replace(sorted_, shared=np.sort(self.shared))
+        contents = (own[1][np.argsort(own[0], kind="stable")] for own in self._units())
+        arrays = {
+            "identities": InPieces(self.count, map(np.sort, self.identities())),
+            "contents": InPieces(self.count, contents),
+            **{name: getattr(self, name) for name in ARRAYS},
+            "shared": np.sort(self.shared),
+        }
         make_private(home.members)
-        write_private(home.members_of(release), lambda file: np.savez(file, **vars(sorted_)))
+        write_private(home.members_of(release), lambda file: write_npz(file, arrays))
+
+    def _units(self) -> Iterator[Digests]:
+        """Yield (2, n) identities and contents of each piece."""
+        if self.contents is self.identities:
+            return (np.stack([own, own]) for own in self.identities())
+        return (np.stack(both) for both in zip(self.identities(), self.contents(), strict=True))
+
+
+def counted(pieces: Iterable[NDArray[np.bool_]]) -> int:
+    """Return how many units are marked in all pieces."""
+    return sum(int(np.count_nonzero(piece)) for piece in pieces)
+
+
+def share_units(one: Members, earlier: Members, least: int) -> bool:
+    """Return whether so many units of one are in an earlier release; reads no further than is needed to know."""
+    return any(total >= least for total in accumulate(map(np.count_nonzero, one.in_common(earlier))))
+
+
+def _beside(own: Iterable[Digests], earlier: Iterable[Digests]) -> Iterator[tuple[Digests, Digests]]:
+    """Yield each piece, (m, n), beside the earlier units up to its greatest identity, (m, k) in ascending order."""
+    rest, held = iter(earlier), None
+    for piece in own:
+        greatest = piece[0].max(initial=0)
+        while held is None or not held.size or held[0, -1] <= greatest:
+            more = next(rest, None)
+            if more is None:
+                break
+            ascending = more[:, np.argsort(more[0], kind="stable")]
+            held = ascending if held is None else np.concatenate([held, ascending], axis=1)
+        if held is None:
+            held = piece[:, :0]
+        yield piece, held[:, : np.searchsorted(held[0], greatest, side="right")]
+        # Equal ones may be in the next piece, too.
+        held = held[:, np.searchsorted(held[0], greatest) :]
+
+
+def _differ(own: Digests, held: Digests) -> NDArray[np.bool_]:
+    """Return (n,) which units, (2, n), have other contents than those of the same identity among (2, k)."""
+    if not held.size:
+        return np.zeros(own.shape[1], dtype=np.bool_)
+    at = np.minimum(np.searchsorted(held[0], own[0]), held.shape[1] - 1)
+    return np.asarray((held[0, at] == own[0]) & (held[1, at] != own[1]))
 
 
 def recognised_by(secret: str) -> Digests:
@@ -169,13 +234,26 @@ def _of_names(key: bytes, kind: str, names: Iterable[bytes]) -> Digests:
 
 
 def members_of(home: Home, release: str) -> Members | None:
-    """Return the units of a release; None where they are not known.
+    """Return the units of a release, which are read from its file when they are asked for; None where they are unknown.
 
     Their file may be absent, damaged or of a key that was lost.
     """
+    file = home.members_of(release)
+    identities, contents = (partial(read_npz, file, name) for name in ("identities", "contents"))
     try:
-        with np.load(home.members_of(release), allow_pickle=False) as stored:
-            members = Members(*(stored[name] for name in ARRAYS))
+        with np.load(file, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in ARRAYS}
+        members = Members(identities, contents, _intact(identities, contents), whole=False, **arrays)
     except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error):
         return None
     return members if np.array_equal(members.key, _recognised(_own_key(home))) else None
+
+
+def _intact(identities: Hashes, contents: Hashes) -> int:
+    """Return how many units a file holds, which is read for it; ValueError where they are not as they were kept."""
+    count, last = 0, np.zeros(1, dtype=np.uint64)
+    for own, values in zip(identities(), contents(), strict=True):
+        if len(own) != len(values) or np.any(own < np.concatenate([last, own[:-1]])):
+            raise ValueError("other units than were kept")
+        count, last = count + len(own), own[-1:]
+    return count

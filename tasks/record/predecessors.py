@@ -8,7 +8,7 @@ from typing import Literal
 from tasks.common.home import Home
 from tasks.record import ledger
 from tasks.record.entry import ReleaseFacts
-from tasks.record.members import Members, members_of
+from tasks.record.members import Members, members_of, share_units
 
 # So many units in common make another plan's release an earlier one; no plan can raise it and escape the comparison.
 IN_COMMON = 5
@@ -79,9 +79,9 @@ def _predecessor(home: Home, facts: ReleaseFacts, lineage: Lineage, now: Members
     before = members_of(home, facts.release)
     if now is None or before is None:
         return Predecessor(facts, None)
-    if now.in_common(before).sum() >= IN_COMMON:
+    if share_units(now, before, IN_COMMON):
         return Predecessor(facts, "identities")
-    if now.same_variables(before) and now.by_values.in_common(before.by_values).sum() >= IN_COMMON:
+    if now.same_variables(before) and share_units(now.by_values, before.by_values, IN_COMMON):
         return Predecessor(facts, "values")
     if now.may_share(before, IN_COMMON):
         return Predecessor(facts, None)

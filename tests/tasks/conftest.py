@@ -14,7 +14,6 @@ from tasks.common.digests import digest_of, sha256_of
 from tasks.common.home import Home, make_private, write_private
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
-from tasks.common.workspace import StoredArrays
 from tasks.decision import conclude, outcomes
 from tasks.decision.approval import decide
 from tasks.policy.verdict import Verdict
@@ -62,16 +61,15 @@ class Office:
             write_private(kept / "custodian-step1.html", more["custodian"].encode())
         return run, Candidate(folder, dossier)
 
-    def units(self, run: Run, candidate: Candidate) -> StoredArrays:
+    def units(self, candidate: Candidate) -> Members:
         """Return ten people, the same for the same data."""
         people = np.arange(10, dtype=np.uint64) + np.uint64(100 * int(candidate.dossier.source.digest[0], 16))
-        members = Members.of(self.home, people, people, ["x"], named=10, secret="")
-        return run.workspace.store_arrays("members", **vars(members))
+        return Members.of(self.home, people, people, ["x"], named=10, secret="")
 
     def waiting(self, content: str = "a", **more: Any) -> tuple[str, str]:
         """Leave a candidate that waits; return its id and its dossier's digest."""
         run, candidate = self.assessed("await", content, **more)
-        outcome = conclude.conclude(run, candidate, "0", self.units(run, candidate))
+        outcome = conclude.conclude(run, candidate, "0", self.units(candidate))
         run.workspace.wipe()
         assert outcome.status == "awaiting"
         return outcome.release, candidate.dossier.digest
@@ -79,7 +77,7 @@ class Office:
     def published(self, content: str = "a", **more: Any) -> outcomes.Outcome:
         """Publish a candidate that needs nobody."""
         run, candidate = self.assessed("publish", content, **more)
-        outcome = conclude.conclude(run, candidate, "0", self.units(run, candidate))
+        outcome = conclude.conclude(run, candidate, "0", self.units(candidate))
         run.workspace.wipe()
         return outcome
 

@@ -18,12 +18,13 @@ from anoncore.partitions.store import Serial
 from anoncore.partitions.table import partitioned
 from tasks.assessment import full_release
 from tasks.assessment.assess import AssessmentSection, MaskedSides
+from tasks.common import hashes
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tasks.common.partitions import StoredPartitions
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
-from tasks.intake import hashes, partitions
+from tasks.intake import members, partitions
 from tasks.intake import split as splitting
 from tasks.intake.ingest import Ingested, ingest
 from tasks.intake.members import recognise
@@ -136,8 +137,13 @@ def test_what_is_read_checked_and_set_apart_is_as_in_memory(tmp_path, monkeypatc
     for mine, theirs in ((cut.split.original, memory.split.original), (cut.split.reference, memory.split.reference)):
         assert mine.schema == theirs.load().schema
         pd.testing.assert_frame_equal(whole(mine), theirs.load().frame.reset_index(drop=True))
-    mine, theirs = (recognise(one.run, one.checked, one.split).load() for one in (cut, memory))
-    assert all(np.array_equal(np.sort(mine[name]), np.sort(theirs[name])) for name in theirs)
+    monkeypatch.setattr(members, "AT_ONCE", 150)
+    units = [recognise(one.run, one.checked, one.split) for one in (cut, memory)]
+    assert [len(list(one.identities())) for one in units] == [3, 1]
+    for one in units:
+        one.keep(memory.run.home, f"{one.whole}")
+    mine, theirs = (memory.run.home.members_of(f"{one.whole}").read_bytes() for one in units)
+    assert mine == theirs, "the same units are kept alike"
 
 
 def test_figures_of_groups_are_found_as_in_memory_also_where_a_dropped_column_names_the_groups(tmp_path, monkeypatch):

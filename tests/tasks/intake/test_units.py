@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from anoncore.microdata import Variable
 from tasks.common.errors import Refused
-from tasks.intake.units import Declared, among, joins_most, keys_of, numbered, persistent_names, shares_key, units_of
+from tasks.common.hashes import among, numbered
+from tasks.intake.units import Declared, joins_most, keys_of, persistent_names, shares_key, units_of
 
 VARIABLES = (
     Variable("house", "nominal", role="household"),

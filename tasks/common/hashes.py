@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
+from anoncore.kernels.rows import row_blocks
+
 # Hashes in memory at once, about: few beside a partition, and so many that a hundred million take ten passes.
 AT_ONCE = 10_000_000
 # Hashes are counted by so many of their first bits, to find those at some places of their order.
@@ -24,7 +26,16 @@ def in_ranges(hashes: Hashes, records: int) -> Iterator[np.ndarray]:
 
     How many ranges there are depends on ``records`` alone: those of two tables can be compared one by one.
     """
-    count = max(1, -(-records // AT_ONCE))
+    return ranges_of(hashes, ranges_for(records, AT_ONCE))
+
+
+def ranges_for(records: int, at_once: int) -> int:
+    """Return into how many ranges of equal width so many hashes are cut for about ``at_once`` in each."""
+    return max(1, -(-records // at_once))
+
+
+def ranges_of(hashes: Hashes, count: int) -> Iterator[np.ndarray]:
+    """Yield the hashes in so many ranges, as `in_ranges` does."""
     for number in range(count):
         low, high = (np.uint64(of * 2**64 // count - (of > number)) for of in (number, number + 1))
         yield np.concatenate([part[(part >= low) & (part <= high)] for part in hashes()])
@@ -78,3 +89,32 @@ def sides(hashes: Hashes, bounds: Iterable[tuple[int, np.uint64]]) -> Iterator[n
             side += (part > own) | ((part == own) & (rows >= row))
         passed += len(part)
         yield side
+
+
+def numbered(values: np.ndarray) -> np.ndarray:
+    """Return (N,) uint64 numbers that keep equal values apart: the second of them is one more, and so on."""
+    (names,) = numbered_parts(lambda: [values], len(values))
+    return names
+
+
+def numbered_parts(hashes: Hashes, records: int) -> Iterator[np.ndarray]:
+    """Yield what `numbered` returns of so many values in partitions, a partition at a time."""
+    recur = repeated(hashes, records)
+    seen = np.zeros(len(recur), dtype=np.uint64)
+    for values in hashes():
+        names, rows = values.copy(), np.flatnonzero(among(values, recur))
+        order = rows[np.argsort(values[rows], kind="stable")]
+        ordered = values[order]
+        at = np.searchsorted(recur, ordered)
+        names[order] += seen[at] + (np.arange(len(order)) - np.searchsorted(ordered, ordered)).astype(np.uint64)
+        np.add.at(seen, at, np.uint64(1))
+        yield names
+
+
+def among(values: np.ndarray, ordered: np.ndarray) -> np.ndarray:
+    """Return (N,) bool: which values stand in an array in ascending order; with little memory beside both."""
+    stands = np.zeros(len(values), dtype=bool)
+    for rows in row_blocks(len(values)) if len(ordered) else ():
+        at = np.searchsorted(ordered, values[rows])
+        stands[rows] = ordered[np.minimum(at, len(ordered) - 1)] == values[rows]
+    return stands

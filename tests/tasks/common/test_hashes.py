@@ -10,10 +10,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.common import hashes
+from tasks.common.hashes import ascending, in_ranges, numbered, numbered_parts, placed, repeated, sides
 from tasks.connectors.fingerprint import ordered_digest
-from tasks.intake import hashes
-from tasks.intake.hashes import ascending, in_ranges, placed, repeated, sides
-from tasks.intake.units import numbered, numbered_parts
 
 
 @st.composite
