@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats
+from anoncore.risk._recurring import recurring
 
 Codes = NDArray[np.int32]
 Pairs = NDArray[np.intp]
@@ -35,6 +36,8 @@ _SAME = 0.8
 _CLEARLY = 2.0
 # Records and pairs that are compared; of larger tables so many times the root of their records; numbers, and cells.
 _SAMPLE, _COMPARED, _ROOTS, _NUMBERS, _CELLS = 5_000, 30_000, 12, 50, 3_000_000
+# Records of which combinations are counted.
+_COUNTED = 20_000
 _MISSING = -9
 
 
@@ -47,12 +50,15 @@ class HiddenUnits:
     records : of the table, one of each known unit
     variables : in which records of one unit agree, the rarest values first; empty where nothing was found
     others : records of its own unit that a record has beside itself, on average, as estimated
-    pairs, by_chance : of the pairs that were compared, those that agree, and as many as neighbouring values explain
+    pairs, by_chance : of the pairs that were compared, those that agree, and as many as neighbouring values explain; or
+        of combinations of values, those held by numbers of records that are more frequent than chance explains, and as
+        many as it explains
     """
 
     meaning: ClassVar[str] = (
         "Records that agree in several variables at once far more often than in neighbouring values of one of them, as "
-        "several records of one person do. Attacks take each record for a person, and understate what is found about "
+        "several records of one person do; or combinations of values held by as many records as no independent records "
+        "would. Attacks take each record for a person, and understate what is found about "
         "people who have others in the reference."
     )
 
@@ -64,11 +70,20 @@ class HiddenUnits:
 
 
 def records_looked_at(records: int) -> Pairs:
-    """Return the places of the records of a table that are compared, ascending: all, or a random part of many."""
-    looked_at = max(_SAMPLE, int(_ROOTS * records**0.5))
-    if records <= looked_at:
+    """Return the places of the records of a table that are looked at, ascending: all, or a random part of many."""
+    return _part(records, max(_COUNTED, _most_compared(records)))
+
+
+def _most_compared(records: int) -> int:
+    """Return how many records of so many are compared at most."""
+    return max(_SAMPLE, int(_ROOTS * records**0.5))
+
+
+def _part(records: int, most: int) -> Pairs:
+    """Return the places of so many of the records at most, ascending, drawn at random."""
+    if records <= most:
         return np.arange(records)
-    return np.sort(np.random.default_rng(0).choice(records, looked_at, replace=False))
+    return np.sort(np.random.default_rng(0).choice(records, most, replace=False))
 
 
 def hidden_units(data: Microdata, *, computed: Collection[str] = (), records: int | None = None) -> HiddenUnits:
@@ -76,21 +91,22 @@ def hidden_units(data: Microdata, *, computed: Collection[str] = (), records: in
 
     Parameters
     ----------
-    data : (N, n), of which the first record of each unit is compared, since the identifier of a visit does not say
+    data : (N, n), of which the first record of each unit is looked at, since the identifier of a visit does not say
         whose it is; of many, those that `records_looked_at` gives
     computed : variables that follow from others by edits; they are left out
-    records : how many records the table has of which ``data`` are those that are compared; None where they are all
+    records : how many records the table has of which ``data`` are those that are looked at; None where they are all
 
     Returns
     -------
     HiddenUnits
-        Of the number whose equal values show most records of one unit.
+        Of the number whose equal values show most records of one unit; where none does, of the variables whose
+        combinations recur most clearly as those of independent records do not.
 
     Notes
     -----
-    Claim: none. A table of one record for each person can look so where several variables belong to an area, and one
-    of several need not where levels or a single number are all that stays the same of a person, or where many people
-    agree in what does.
+    Claim: none. A table of one record for each person can look so where several variables belong to an area, or where
+    as many people of each kind were chosen; and one of several need not where nothing stays exactly the same of a
+    person, or where people's numbers of records vary much.
 
     Pairs of records with the same value of a number are compared with pairs whose values are neighbours among all that
     occur. Where the density is smooth both agree equally often in other variables, weighed by −log of the share of
@@ -99,6 +115,11 @@ def hidden_units(data: Microdata, *, computed: Collection[str] = (), records: in
     a smooth function explains itself. Units are found where four times as many pairs agree as neighbours explain, in
     three variables at least of which no two determine each other, at different values, and a record has between 0.2
     and 20 others.
+
+    Where nothing is found so, combinations of two to eight variables are counted, levels alone too, as `recurring`
+    does: of independent records the numbers that hold them are a mixture of Poisson distributions, whatever the
+    variables are. Units are found where the best mixture leaves a tenth of the records at least unexplained, with a
+    probability below 10⁻⁹. Of more than 20 000 records as many are counted, which show small units less and less.
 
     Source: own; elementary.
 
@@ -122,14 +143,27 @@ def hidden_units(data: Microdata, *, computed: Collection[str] = (), records: in
         data = data.take(np.sort(np.unique(data.units, return_index=True)[1]))
     if records is None:
         records, data = len(data), data.take(records_looked_at(len(data)))
-    table = _Table.of(data, computed, len(data) / max(records, 1))
+    compared = data.take(_part(len(data), _most_compared(records)))
+    table = _Table.of(compared, computed, len(compared) / max(records, 1))
     numbers = table.numbers if len(table.codes) >= _VARIABLES else ()
     found = [one for number in numbers if (one := _around(table, number)) is not None]
     best = max(found, key=lambda one: one.others, default=None)
     if best is None:
-        return HiddenUnits(records)
+        return _recurring(data, computed, records)
     names = tuple(table.names[column] for column in best.columns)
     return HiddenUnits(records, names, best.others, best.pairs, best.by_chance)
+
+
+def _recurring(data: Microdata, computed: Collection[str], records: int) -> HiddenUnits:
+    """Count combinations of values, of many records a random part."""
+    table = _Table.of(
+        data.take(_part(len(data), _COUNTED)), {*computed, *(v.name for v in data.schema if v.role == "weight")}, 1.0
+    )
+    best = recurring(table.codes)
+    if best is None or not _FEWEST <= best.others <= _MOST:
+        return HiddenUnits(records)
+    names = tuple(table.names[column] for column in best.columns)
+    return HiddenUnits(records, names, best.others, best.combinations, best.by_chance)
 
 
 class _Table(NamedTuple):
