@@ -67,7 +67,7 @@ def test_of_known_units_one_record_is_compared() -> None:
 def test_a_sample_shows_what_the_table_does() -> None:
     data = table(visits(0, 15_000, 4, 8, ("born", "region", "sex")))
     rows = records_looked_at(len(data))
-    assert len(rows) == 5000
+    assert len(rows) == 20_000
     assert hidden_units(data.take(rows), records=len(data)) == hidden_units(data)
     assert hidden_units(data).others == pytest.approx(5.3, rel=0.3)
 
