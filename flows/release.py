@@ -124,9 +124,8 @@ class Direct:
     def tasks_done(self, progress: Progress) -> None:
         """Report how far the present tasks of a step are, where they take long."""
         if progress.seconds > LONG:
-            records = self.records * progress.done / progress.tasks
-            done = f"{records:,.0f} of {self.records:,} records, " if self.records else ""
-            left = f"{done}about {progress.seconds_left:.0f} s left of these tasks{rate(records, progress.seconds)}"
+            speed = rate(self.records * progress.done / progress.tasks, progress.seconds)
+            left = f"about {progress.seconds_left:.0f} s left of these tasks{speed}"
             self.progress(f"{self.label}: {left}", progress.done, progress.tasks)
 
 

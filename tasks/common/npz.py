@@ -33,7 +33,7 @@ def write_npz(file: BinaryIO, arrays: Mapping[str, np.ndarray | InPieces]) -> No
                     np.lib.format.write_array(entry, array, allow_pickle=False)
 
 
-def read_npz(path: Path, name: str) -> Iterator[np.ndarray]:
+def read_npz(file: Path | BinaryIO, name: str) -> Iterator[np.ndarray]:
     """Yield an array (n,) of uint64 in pieces of `AT_ONCE` numbers, at least one; with the last the sum is checked.
 
     Raises
@@ -43,7 +43,7 @@ def read_npz(path: Path, name: str) -> Iterator[np.ndarray]:
     ValueError
         When it is another kind of array.
     """
-    with ZipFile(path) as source, source.open(f"{name}.npy") as entry:
+    with ZipFile(file) as source, source.open(f"{name}.npy") as entry:
         if np.lib.format.read_magic(entry) != (1, 0):
             raise ValueError(f"{name} has another format")
         shape, _, kind = np.lib.format.read_array_header_1_0(entry)

@@ -242,11 +242,17 @@ def _stored_schema(name: str, path: Path) -> Any:
     import pyarrow.parquet as pq
 
     shown = cut(visible(Path(name).name))
-    columns = columns_of(path, shown)
-    check_names(columns, shown, columns)
-    if unsupported := nested_of(path, shown):
+
+    def stored() -> Any:
+        with pq.ParquetFile(path) as file:
+            _check_whole(file, shown)
+            return file.schema_arrow
+
+    schema = readable("parquet", shown, stored)
+    check_names(schema.names, shown, schema.names)
+    if unsupported := nested(schema):
         raise Refused(UNSUPPORTED.format(shown, named(unsupported)))
-    return readable("parquet", shown, lambda: plain(pq.read_schema(path).empty_table()).schema)
+    return readable("parquet", shown, lambda: plain(schema.empty_table()).schema)
 
 
 def _joint(schemas: Sequence[Any], folder: str) -> Any:

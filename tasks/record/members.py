@@ -239,12 +239,14 @@ def members_of(home: Home, release: str) -> Members | None:
     Their file may be absent, damaged or of a key that was lost.
     """
     file = home.members_of(release)
-    identities, contents = (partial(read_npz, file, name) for name in ("identities", "contents"))
     try:
-        with np.load(file, allow_pickle=False) as stored:
+        # Opened once: what is read later is what was checked, also when another process removes or replaces it.
+        kept = file.open("rb")
+        identities, contents = (partial(read_npz, kept, name) for name in ("identities", "contents"))
+        with np.load(kept, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in ARRAYS}
         members = Members(identities, contents, _intact(identities, contents), whole=False, **arrays)
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error):
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile, RuntimeError, zlib.error):
         return None
     return members if np.array_equal(members.key, _recognised(_own_key(home))) else None
 

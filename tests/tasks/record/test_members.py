@@ -130,3 +130,24 @@ def test_units_that_are_not_in_order_are_not_those_that_were_kept(home: Home) ->
     for changed in ({"identities": arrays["identities"][::-1]}, {"contents": arrays["contents"][1:]}):
         np.savez(home.members_of("r-3"), **arrays | changed)
         assert members_of(home, "r-3") is None
+
+
+def test_a_file_that_is_removed_meanwhile_is_read_to_its_end(home: Home) -> None:
+    now = units(home, 1, 50, 1000)
+    now.keep(home, "r-4")
+    stored = members_of(home, "r-4")
+    home.members_of("r-4").unlink()
+    assert stored is not None
+    assert counted(now.in_common(stored)) == 50
+    assert members_of(home, "r-4") is None
+
+
+def test_a_damaged_file_is_of_unknown_units_or_the_same(home: Home) -> None:
+    now = units(home, 1, 20, 1000)
+    now.keep(home, "r-5")
+    file = home.members_of("r-5")
+    kept = file.read_bytes()
+    for at in range(0, len(kept), 3):
+        file.write_bytes(kept[:at] + bytes([kept[at] ^ 9]) + kept[at + 1 :])
+        stored = members_of(home, "r-5")
+        assert stored is None or counted(now.in_common(stored)) == 20
