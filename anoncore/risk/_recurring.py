@@ -52,12 +52,13 @@ class _Fit(NamedTuple):
     found: Recurring
 
 
-def recurring(columns: Sequence[NDArray[np.int32]]) -> Recurring | None:
+def recurring(columns: Sequence[NDArray[np.int32]], fewest: float, most: float) -> Recurring | None:
     """Return the variables whose combinations recur most clearly as those of independent records do not.
 
     Parameters
     ----------
     columns : (N,) codes of each variable
+    fewest, most : bounds of ``others``; combinations with more or fewer are passed over
 
     Returns
     -------
@@ -93,11 +94,12 @@ def recurring(columns: Sequence[NDArray[np.int32]]) -> Recurring | None:
             if fits[better].excess <= fits[best].excess:
                 break
             best = better
-    found = max(fits.values(), key=lambda fit: fit.excess, default=None)
-    if found is None or found.p >= _P or found.share < _SHARE:
+    clear = (fit for fit in fits.values() if fit.p < _P and fit.share >= _SHARE and fewest <= fit.found.others <= most)
+    best_fit = max(clear, key=lambda fit: fit.excess, default=None)
+    if best_fit is None:
         return None
-    rarest = sorted(found.found.columns, key=lambda place: -len(np.unique(marks[place])))
-    return found.found._replace(columns=tuple(rarest))
+    rarest = sorted(best_fit.found.columns, key=lambda place: -len(np.unique(marks[place])))
+    return best_fit.found._replace(columns=tuple(rarest))
 
 
 def _marks(column: NDArray[np.int32], rng: np.random.Generator) -> Marks:

@@ -159,8 +159,8 @@ def _recurring(data: Microdata, computed: Collection[str], records: int) -> Hidd
     table = _Table.of(
         data.take(_part(len(data), _COUNTED)), {*computed, *(v.name for v in data.schema if v.role == "weight")}, 1.0
     )
-    best = recurring(table.codes)
-    if best is None or not _FEWEST <= best.others <= _MOST:
+    best = recurring(table.codes, _FEWEST, _MOST)
+    if best is None:
         return HiddenUnits(records)
     names = tuple(table.names[column] for column in best.columns)
     return HiddenUnits(records, names, best.others, best.combinations, best.by_chance)

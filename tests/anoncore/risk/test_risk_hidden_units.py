@@ -174,6 +174,19 @@ def test_units_that_agree_in_levels_alone_are_found(seed: int, number: int, leas
 
 
 @pytest.mark.parametrize("seed", range(3))
+def test_quotas_of_areas_do_not_hide_people(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(260), rng.integers(8, 13, 260))
+    rows = people(rng, 260, KINDS).iloc[who].reset_index(drop=True)
+    areas = {"area": 120, "district": 24}
+    rows["area"] = rng.permutation(len(who)) // 25
+    rows["district"] = rows["area"] // 5
+    found = hidden_units(coded(rows, KINDS | areas))
+    assert len(found.variables) >= 4
+    assert not set(found.variables) & set(areas)
+
+
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("number", "least", "most"), [(1000, 2, 2), (3000, 5, 8)])
 def test_units_with_what_many_others_share_are_found(seed: int, number: int, least: int, most: int) -> None:
     found = hidden_units(table(visits(seed, number, least, most, ("age", "height", "sex"))))
