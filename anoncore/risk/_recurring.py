@@ -31,7 +31,7 @@ _ORDERS, _JOINED, _TOGETHER, _IMPROVED = 60, 25, 8, 3
 class Recurring(NamedTuple):
     """Variables whose combinations are held by as many records as no independent records would.
 
-    Parameters
+    Attributes
     ----------
     columns : their places, those of most different values first
     others : records that hold the same combination beside one, on average over those that chance does not explain
