@@ -15,6 +15,7 @@ from anoncore.edits.product import ProductEdit
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata
 from anoncore.microdata.inference import MIN_RECORDS
+from anoncore.profile.dates import calendar_rules
 from anoncore.profile.exclusions import exclusive_levels, level_ranges
 from anoncore.profile.findings import MIN_ROWS, Finding, sources
 from anoncore.profile.interactions import indicated, joint_lookups, switched_constant
@@ -48,8 +49,9 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
     -------
     tuple of Finding
         Sums; products; variables that follow from another one; limits, rounded outward where few units hold them; cells
-        that are empty where another variable has certain values; levels, and levels and ranges of a number, that
-        never occur together; numbers that never exceed another one. Names are unique. Proposals are at the end.
+        that are empty where another variable has certain values; days that months have; levels, and levels and ranges
+        of a number, that never occur together; numbers that never exceed another one. Names are unique. Proposals are
+        at the end.
 
     Examples
     --------
@@ -82,11 +84,14 @@ def find_rules(data: Microdata, sums: Iterable[Finding] = ()) -> tuple[Finding, 
     # What follows from a variable whose levels or numbers are compared themselves says nothing that is new.
     seen = {*table.numbers(), *table.levels}
     barred = computed - {d.dependent for d in lookup_rules if d.determinant not in seen}
-    findings = [*sums, *derived, *bounds(table, looked_up), *skips(table, marks, computed, barred)]
+    dates = calendar_rules(table)
+    dated = {f.edit.variables for f in dates}
+    limits = (f for f in bounds(table, looked_up) if f.edit.variables not in dated)
+    findings = [*sums, *derived, *limits, *dates, *skips(table, marks, computed, barred)]
     orders = _orders(table, sums, barred)
     findings += [
         *exclusive_levels(table, marks, barred),
-        *level_ranges(table, barred, {frozenset(f.edit.variables) for f in orders}),
+        *level_ranges(table, barred, {frozenset(f.edit.variables) for f in (*orders, *dates)}),
         *_multiples(table, computed),
         *orders,
     ]
