@@ -5,16 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from anoncore.edits.model import EditSet
 from anoncore.microdata import Microdata
+from anoncore.profile import find_rules, find_sums
 from flows.draft import source_of
 from flows.draft.together import declared_together
 from flows.plan.model import load_plan
 from tasks.assessment.assess import AssessmentSection, assess, with_external_files
+from tasks.assessment.hidden_units import with_hidden_units
 from tasks.common.errors import ExitCode, sanitise_errors
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
-from tasks.common.workspace import wipe_abandoned
+from tasks.common.workspace import StoredRecords, wipe_abandoned
 from tasks.intake.external import DeclaredFiles, File, prepare, with_levels_of
 from tasks.policy.assessment import Assessment
 from tasks.policy.disclosure_control import without_source_levels
@@ -78,9 +83,10 @@ def judge(home: Home, files: Files, *, plan: Path | None = None, by_design: tupl
     >>> judge(home, Files(Path("masked.csv"), Path("people.csv"))).exit_code  # doctest: +SKIP
     <ExitCode.REJECTED: 3>
     """
-    section, policy = AssessmentSection(), PolicySection(by_design=by_design)
+    section, policy, edits = AssessmentSection(), PolicySection(by_design=by_design), None
     if plan is not None:
         stated = load_plan(plan).plan
+        edits = stated.edits.edit_set()
         declared, section, policy = DeclaredFiles(stated.variables, stated.unit), stated.assessment, stated.policy
     else:
         given = (files.original, files.reference, files.released)
@@ -96,13 +102,24 @@ def judge(home: Home, files: Files, *, plan: Path | None = None, by_design: tupl
         prepared = sanitise_errors(prepare)(run, release, people, others, declared, aligned=files.aligned)
         measured = sanitise_errors(assess)(run, prepared.sides, prepared.masked, section, policy, copied_parts=True)
         shown = without_source_levels(measured.assessment, _released(prepared.masked.released.load(), section.k))
-        assessment = with_external_files(shown, prepared)
+        assessment = _looked_for_units(with_external_files(shown, prepared), prepared.sides.original, edits)
     return Judgement(
         verdict=decide(assessment, policy),
         assessment=assessment,
         left_out=prepared.left_out,
         unknown=prepared.unknown,
     )
+
+
+def _looked_for_units(assessment: Assessment, original: StoredRecords, edits: EditSet | None) -> Assessment:
+    """Look for records of one unit; where some are found and no edits are stated, once more with those of a draft."""
+    found = with_hidden_units(assessment, original, edits or EditSet())
+    if edits is not None or found.hidden_units is None or not found.hidden_units.variables:
+        return found
+    data = original.load()
+    numbers = data.frame[[v.name for v in data.schema if v.is_masked and v.kind == "continuous"]]
+    rules = find_rules(data, find_sums(numbers, rng=np.random.default_rng(0)))
+    return with_hidden_units(assessment, original, EditSet(rule.edit for rule in rules if rule.active))
 
 
 def _released(data: Microdata, k: int) -> dict[str, set[str]]:

@@ -250,7 +250,7 @@ class Assessment:
     prior_releases, series : None where no home was searched for them
     in_out_game : None where the plan does not ask for it
     external : of externally produced files; None for releases of a run
-    hidden_units : whether records look like several of one unit; None of trials, and of files of other tools
+    hidden_units : whether records look like several of one unit; None of trials
     halves : of a ``cross``, what takes non-members is measured of two halves; the rest is of all records
     full_release : of a large table, what is measured of all records; claims, levels and dominated numbers
         are of all records, too, and everything else is of a sub-table, a random part of the units that the same plan

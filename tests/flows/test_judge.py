@@ -403,3 +403,19 @@ def test_a_level_that_many_rows_of_few_people_hold_is_not_named(files, tmp_path)
     given = Files(tmp_path / "released.csv", original, tmp_path / "reference.csv", True, ("patient_id",))
     found = judge(Home.locate(tmp_path / "home"), given).assessment.utility
     assert next(one for one in found.variables.variables if one.name == "region").levels == ("e", "n", "s", "w")
+
+
+@pytest.mark.parametrize(("computed", "verdict"), [(False, "not tested"), (True, None)])
+def test_records_that_look_like_several_of_a_person_ask(tmp_path, computed, verdict):
+    rng = np.random.default_rng(3)
+    cost = rng.normal(100, 20, 1500).round(1)
+    if computed:
+        table = pd.DataFrame(rng.integers(0, 30, (1500, 2)), columns=["read", "written"]).assign(cost=cost)
+        table["both"] = table["read"] + table["written"]
+    else:
+        table = people(0, 300).loc[lambda f: f.index.repeat(5)].assign(cost=cost)
+    for name, part in {"original": table, "released": table[::-1], "reference": table.assign(cost=cost[::-1])}.items():
+        part.to_csv(tmp_path / f"{name}.csv", index=False)
+    files = Files(*(tmp_path / f"{name}.csv" for name in ("released", "original", "reference")))
+    gates = {gate.name: gate.verdict for gate in judge(Home.locate(tmp_path / "home"), files).verdict.gates}
+    assert gates.get("several records of a unit") == verdict

@@ -49,7 +49,7 @@ GATE = Gate(
     "`untested: [several records]` accepts it where each record is of another unit. Not recognised are units that "
     "agree in nothing exactly, or whose numbers of records vary as those of independent records do. Of large tables "
     "5000 records are compared, or 12 times the root of their number, and combinations of 20 000 are "
-    "counted. Not looked for where settings are compared, nor in files of other tools.",
+    "counted. Not looked for where settings are compared.",
     evaluate=evaluate,
     individual=True,
     untested_as="several records",
