@@ -89,6 +89,11 @@ class Method(Protocol):
         return 0
 
     @property
+    def makes_new_records(self) -> bool:
+        """Whether a row of the release stems from no record of the source."""
+        return False
+
+    @property
     def releases_ranges(self) -> bool:
         """Whether ranges are released in place of values."""
         return False

@@ -283,7 +283,7 @@ def _with_earlier(
     plan, step, run, split, source = file.plan, runner.step, given.run, given.split, given.ingested.summary
     least = plan.policy.least_change or plan.assessment.k
     lineage = Lineage(plan.name, source.digest, source.records_digest)
-    terms = Terms(lineage, least, given.masking, plan.series.shared)
+    terms = Terms(lineage, least, plan.policy.differencing, given.masking, plan.series.shared)
     followed = step("Compare with earlier releases", follow, run, given.checked, split, masked, terms)
     assessment, earlier = replace(assessment, series=followed.series), followed.earlier
     tested = split.sub_table or split

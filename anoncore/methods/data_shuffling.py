@@ -99,6 +99,11 @@ class DataShuffling(Method):
             if names
         ]
 
+    @property
+    def makes_new_records(self) -> bool:
+        """Whether every variable is shuffled, as where none is named confidential."""
+        return not self.confidential
+
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Shuffle the confidential variables.
 

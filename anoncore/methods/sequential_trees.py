@@ -57,6 +57,8 @@ class SequentialTrees(Method):
     )
 
     over_partitions: ClassVar[OverPartitions] = "blocks"
+    makes_new_records: ClassVar[bool] = True
+
     method: Literal["sequential-trees"] = "sequential-trees"
     leaf: int = 40
     k: int = 5

@@ -88,6 +88,8 @@ class SpectralSwap(Method):
     )
 
     over_partitions: ClassVar[OverPartitions] = "blocks"
+    makes_new_records: ClassVar[bool] = True
+
     method: Literal["spectral-swap"] = "spectral-swap"
     axes: Axes = "principal"
     leading: float = 1.0

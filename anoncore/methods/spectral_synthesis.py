@@ -54,6 +54,7 @@ class SpectralSynthesis(Method):
         "The table is rewritten as principal scores, and new scores are drawn from the smoothed distribution of each, "
         "independently of the others, and rewritten as a table. No released row stems from a person."
     )
+    makes_new_records: ClassVar[bool] = True
 
     method: Literal["spectral-synthesis"] = "spectral-synthesis"
     records: int | None = None

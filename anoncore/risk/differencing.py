@@ -18,7 +18,7 @@ from anoncore.risk._tracing import trace_scores, trait_differences
 from anoncore.risk._values import SortedValues, aligned_values, shared_variables
 from anoncore.risk.membership import membership_attack
 from anoncore.risk.scores import SINGLE, Certainty
-from anoncore.risk.verdicts import Verdict, three_way
+from anoncore.risk.verdicts import Verdict, three_way, worst_of
 
 # A number counts as read off within this many standard deviations of the true one, or within its precision.
 NEAR = 0.05
@@ -98,6 +98,10 @@ class Differencing:
     def upper(self) -> float:
         """The largest upper bound of all ways."""
         return max(way.upper for way in self.ways)
+
+    def verdict(self, limit: float) -> Verdict:
+        """Return the worst verdict of all ways."""
+        return worst_of({way.verdict(limit) for way in self.ways})
 
 
 def differencing(

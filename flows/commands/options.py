@@ -30,7 +30,9 @@ Engine = Annotated[
 ]
 Plan = Annotated[Path, typer.Argument(metavar="PLAN", help="A release plan, a YAML file.")]
 Release = Annotated[str, typer.Argument(metavar="ID", help="The release's id, as anonflow list shows it.")]
-Reason = Annotated[str, typer.Option("--reason", help="Why; recorded in the ledger.")]
+Reason = Annotated[
+    str, typer.Option("--reason", help="Why; kept in the ledger, and published of approvals and withdrawals.")
+]
 ByDesign = Annotated[
     list[str] | None,
     typer.Option("--by-design", help="A measure that carries no information here: ambiguity or uncertainty."),

@@ -69,7 +69,9 @@ def _run(
 def list_(
     home: Where = None,
     json_: Json = False,
-    series: Annotated[bool, typer.Option("--series", help="One line for each plan, with its releases.")] = False,
+    series: Annotated[
+        bool, typer.Option("--series", help="One line for each plan, with the number of its releases.")
+    ] = False,
     risk: Annotated[
         bool, typer.Option("--risk", help="Each published release: when, by whom approved, at what risk.")
     ] = False,
@@ -144,7 +146,7 @@ def _print_risk(home: Home, every: Sequence[LedgerEntry[Facts]], plan: str | Non
 
 def show(release: Release, home: Where = None, json_: Json = False, all_: EveryGate = False) -> None:
     """Show one release: verdict, the gates that decide, its place among releases, and where its files are."""
-    from tasks.decision.outcomes import WAITS
+    from tasks.decision.outcomes import overtaken_by, waiting_after
     from tasks.publication.withdraw import NOTICE
     from tasks.record import ledger
     from tasks.record.dossier import find_dossier
@@ -170,10 +172,13 @@ def show(release: Release, home: Where = None, json_: Json = False, all_: EveryG
     for what, path in (("Notice", notice), ("Files", files), ("Report", where.assessment(release) / "report.html")):
         if path.exists():
             line(what, path)
-    if last.event in WAITS:
+    if (waiting := waiting_after(where, last)) is not None:
         line("Dossier", last.facts.dossier)
         form = ", or decide by the form in Prefect" if read_layout(where) is not None else ""
-        line("Next", f"read the report; then anonflow approve {release}, or anonflow reject it{form}")
+        decide = f"read the report; then anonflow approve {release}, or anonflow reject it{form}"
+        newer = overtaken_by(where, waiting)
+        again = f"run the plan again: {newer} was published since, and this was not measured together with it"
+        line("Next", again if newer else decide)
     # What came of the last attempt at each place.
     for one in {(entry.facts.target.system, entry.facts.place): entry for entry in deliveries}.values():
         why = f": {one.facts.reason}" if one.facts.reason else ""

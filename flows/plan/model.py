@@ -202,6 +202,11 @@ class Plan(Section):
                 "series: pseudonym needs a variable with the role identifier, kind: register or panel, and "
                 "reference: {kind: cross}, by which the rows of a pseudonym are attacked together"
             )
+        if made := [step.method for step in self.steps if step.makes_new_records]:
+            yield (
+                f"series: pseudonym needs steps that mask each record, and {', '.join(made)} makes rows that are no "
+                "record's; remove it, or choose steps such as mdav, rhs, gower-microaggregation or additive-noise"
+            )
         if series.pseudonym in {variable.name for variable in self.variables}:
             yield f"series: pseudonym is a new column, and {series.pseudonym} is a variable; choose another name"
 

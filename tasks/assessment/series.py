@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Literal
 
@@ -72,12 +72,14 @@ class Terms:
     ----------
     lineage : by what earlier releases are found
     least : so many units have to join, leave or change, or none: smaller numbers are not shown
+    limit : of what the difference of two releases reveals
     masking : digest of what masks, by which rejected attempts are found
     shared : the name of a secret by which the units of other homes' releases are known
     """
 
     lineage: Lineage
     least: int
+    limit: float
     masking: str
     shared: str | None = None
 
@@ -107,7 +109,7 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
     earlier = predecessors(run.home, terms.lineage, now)
     known = ((one, one.members(run.home)) for one in earlier)
     compared = [_compared(one.known(now), before, one.facts, least) for one, before in known if before is not None]
-    pairs, tried = _subtracted(run, compared, sides, masked)
+    pairs, tried = _subtracted(run, compared, sides, masked, terms.limit)
     series = Series(
         releases=len(earlier),
         known=len(compared),
@@ -130,10 +132,12 @@ def _elsewhere(run: Run, now: Members, least: int) -> Iterator[UnitChanges]:
     for other in releases_elsewhere(run.home, now.shared_key):
         common = np.isin(now.shared, other.units)
         joined, left = int((~common).sum()), int((~np.isin(other.units, now.shared)).sum())
-        hidden = any(0 < n < least for n in (joined, left, common.sum()))
-        if common.any():
-            name = f"{other.office}/{other.release}"
-            yield UnitChanges(name, None if hidden else joined, None if hidden else left, None, same_variables=False)
+        both = int(common.sum())
+        if not both:
+            continue
+        name, few = f"{other.office}/{other.release}", any(0 < n < least for n in (joined, left, both))
+        counts = UnitChanges(name, joined, left, None, same_variables=False, in_common=both)
+        yield replace(counts, joined=None, left=None, in_common=None) if few else counts
 
 
 def _compared(now: Members, before: Members, facts: ReleaseFacts, least: int) -> _Earlier:
@@ -149,7 +153,7 @@ def _compared(now: Members, before: Members, facts: ReleaseFacts, least: int) ->
 
 
 def _subtracted(
-    run: Run, compared: list[_Earlier], sides: Sides, masked: Masked
+    run: Run, compared: list[_Earlier], sides: Sides, masked: Masked, limit: float
 ) -> tuple[tuple[PairDifferencing, ...], int]:
     """Return the attacks with some releases since which units joined or changed, and on how many that joined.
 
@@ -177,7 +181,9 @@ def _subtracted(
             arrived=int(one.joined[original.unit_codes].sum()),
             certainty=Certainty(tests=len(targets)),
         )
-        pairs += [PairDifferencing(one.facts.release, one.changes.few, attack, only_changed)] if attack else []
+        if attack:
+            shown = None if one.changes.few else attack
+            pairs.append(PairDifferencing(one.facts.release, attack.verdict(limit), shown, only_changed))
     return tuple(pairs), len(joined)
 
 

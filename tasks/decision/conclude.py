@@ -101,7 +101,10 @@ def conclude(run: Run, candidate: Candidate, mlflow_run: str, members: Members |
         superseded = _supersede(run.home, [outcome.entry]) if outcome.status in ("awaiting", "published") else []
     for entry in superseded:
         mirror_entry(run.home, entry)
-    return outcome
+    if not superseded:
+        return outcome
+    gone = ", ".join(entry.facts.release for entry in superseded)
+    return replace(outcome, reason=f"{outcome.reason}; it takes the place of {gone}, which waited and is removed")
 
 
 def _concluded(run: Run, candidate: Candidate, mlflow_run: str, units: Members | None) -> Outcome:

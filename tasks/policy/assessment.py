@@ -18,6 +18,7 @@ from anoncore.risk import (
     Relabelling,
     RiskReport,
     TailTest,
+    Verdict,
 )
 from anoncore.risk.scores import ScoreAttack
 from anoncore.utility import UtilityReport
@@ -70,6 +71,7 @@ class UnitChanges:
         and with one count the other could be computed
     changed : None for 1 to least − 1, and where the variables differ
     same_variables : of both releases; where they differ it is not known who changed
+    in_common : units of both, of a release of another home; None where it is not shown, or the release is this home's
     """
 
     release: str
@@ -77,6 +79,7 @@ class UnitChanges:
     left: int | None
     changed: int | None
     same_variables: bool = True
+    in_common: int | None = None
 
     @property
     def few(self) -> bool:
@@ -91,15 +94,20 @@ class PairDifferencing:
     Parameters
     ----------
     release : the earlier one
-    few : so few units joined, left or changed that their number could be computed from the figures: none is shown
-    attack : None in what is published of it, where few did
+    verdict : by the plan's limit
+    attack : None where so few units joined, left or changed that their number could be computed from its figures
     changed : whether it asks about units that changed, and not about those that joined
     """
 
     release: str
-    few: bool
+    verdict: Verdict
     attack: Differencing | None
     changed: bool = False
+
+    @property
+    def few(self) -> bool:
+        """Whether few joined, left or changed, or it is not known how many, so that there are no figures."""
+        return self.attack is None
 
 
 @dataclass(frozen=True)
@@ -133,11 +141,6 @@ class Series:
     elsewhere: tuple[UnitChanges, ...] = ()
     by_other_secrets: int = 0
     rejected: int = 0
-
-    @property
-    def published(self) -> Series:
-        """The series without figures from which a small number of units could be computed."""
-        return replace(self, pairs=tuple(replace(p, attack=None) if p.few else p for p in self.pairs))
 
 
 @dataclass(frozen=True)

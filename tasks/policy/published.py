@@ -229,8 +229,8 @@ class PublishedAssessment:
 
 
 def published_series(series: Series | None, step: float) -> Series | None:
-    """Publish a series without figures from which a small number of units could be computed."""
-    return series and series.published
+    """Publish a series as it is: it holds no figure from which a small number of units could be computed."""
+    return series
 
 
 def published_utility(utility: UtilityReport, step: float) -> PublishedUtility:

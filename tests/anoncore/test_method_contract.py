@@ -153,6 +153,7 @@ def test_help_explains_the_method(method):
 def test_what_is_declared_follows_from_the_release(params, mixed):
     release = anoncore.anonymize(mixed, params, rng=np.random.default_rng(3))
     assert params.releases_ranges == (release.points is not None)
+    assert params.makes_new_records == (not release.keeps_records)
     assert set(params.hidden_variables) <= set(mixed.schema.names)
     assert set(params.confidential_parameters) <= {f.name for f in fields(params)}
     assert set(public_parameters(params)) == {f.name for f in fields(params)} - set(params.confidential_parameters)

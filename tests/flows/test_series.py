@@ -132,7 +132,8 @@ def test_what_another_office_has_released_of_the_same_people_asks_a_person(offic
     elsewhere = released(office, Home.locate(tmp_path / "other"), everyone[50:])
     found = gate(elsewhere)
     assert found.verdict == "inconclusive"
-    assert found.figure == f"beside north/{first.release} of another home: 20 more, 50 not here"
+    counts = "250 units in common, 20 that it lacks, 50 that it has besides"
+    assert found.figure == f"beside north/{first.release} of another home: {counts}"
 
 
 def test_people_of_a_panel_keep_their_pseudonym_and_their_histories_are_attacked(office, home, people):

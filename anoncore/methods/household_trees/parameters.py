@@ -63,6 +63,7 @@ class HouseholdTrees(Method):
         "what was drawn before. A released household is put together from many and stems from no single one."
     )
     rebuilds_households: ClassVar[bool] = True
+    makes_new_records: ClassVar[bool] = True
 
     method: Literal["household-trees"] = "household-trees"
     relation: str = ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pydantic import Field
 
 from anoncore.risk import Decoded, Differencing, worst_of
@@ -20,7 +22,10 @@ MEANING = (
     "how many more of their values are read off from the difference of two releases for people who joined or changed "
     "in between than for others, and how much better than by guessing it shows who they are"
 )
-MORE = "; more people who join or change between two releases decide it: publish less often, or let a person accept it"
+MORE = (
+    "; more people who join or change between two releases decide it: publish less often, accept more by a larger "
+    "`policy: differencing`, or let a person accept it"
+)
 WHY = "as there are too few other people, no variable in common or no files"
 FEW = "no figure is shown where few joined, left or changed: their number could be computed from it"
 
@@ -44,14 +49,17 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: DifferencingL
     if series is None or not (series.pairs or series.untested):
         return ()
     passes, areas = (times * policy.differencing for times in (PASSES_WITHIN, AREA_PASSES_WITHIN))
-    ways = [way for pair in series.pairs if pair.attack for way in pair.attack.ways]
-    verdicts = {way.verdict(policy.differencing) for way in ways}
-    undecided = {"inconclusive"} if series.untested or not ways else set()
+    verdicts = {one.attack.verdict(policy.differencing) if one.attack else one.verdict for one in series.pairs}
+    undecided = {"inconclusive"} if series.untested or not verdicts else set()
     shown, figure = [attack for _, attack in _shown(series)], _without_figures(series)
     worst = shown[0].worst if shown else None
     if worst:
         bounds = f"{worst.excess:+.2f}, shown > {rounded_down(worst.lower, 2, '+')}, by {worst.way}; of all ≤ "
-        figure = [f"{bounds}{rounded_up(max(attack.upper for attack in shown), 2, '+')}", *figure]
+        figure = [
+            f"{bounds}{rounded_up(max(attack.upper for attack in shown), 2, '+')}",
+            *_undecided(shown, policy),
+            *figure,
+        ]
     return (
         GateResult(
             name=NAME,
@@ -66,12 +74,20 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: DifferencingL
     )
 
 
+def _undecided(shown: list[Differencing], policy: DifferencingLimit) -> Iterator[str]:
+    """Yield by which ways it is not decided, each with its largest upper bound."""
+    ways = [way for attack in shown for way in attack.ways if way.verdict(policy.differencing) == "inconclusive"]
+    largest = {way.way: max(one.upper for one in ways if one.way == way.way) for way in ways}
+    if largest:
+        yield "undecided by " + ", ".join(f"{way} (≤ {rounded_up(upper, 2, '+')})" for way, upper in largest.items())
+
+
 def _shown(series: Series) -> list[tuple[str, Differencing]]:
     """Return the earlier releases with the attacks whose figures may be shown, the worst first."""
     shown = [
         (f"{pair.release}, who {'changed' if pair.changed else 'joined'}", pair.attack)
         for pair in series.pairs
-        if pair.attack and not pair.few
+        if pair.attack
     ]
     return sorted(shown, key=lambda pair: (pair[1].worst.lower, pair[1].upper), reverse=True)
 

@@ -18,6 +18,10 @@ DECLARE = (
     "; declare the same identifier in all plans of one population, give unrelated tables homes of their own, or let a "
     "person accept it"
 )
+AGREE = (
+    "; agree with the other office which of you releases these units, or how much of them, since what both releases "
+    "reveal together is not measured; or let a person accept it"
+)
 EXCHANGE = "; export and import digests by the secret that the plan names, or let a person accept it"
 WAIT = (
     "; run the plan again when more have joined, left or changed, or let a person accept it; least_change is the limit"
@@ -59,7 +63,7 @@ def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, .
             name=NAME,
             verdict="inconclusive" if undecided else "pass",
             figure="; ".join(parts),
-            limit=f"none, or at least {count(series.least)} of each",
+            limit=f"none, or at least {count(series.least)} of each{' and no unit in common' * bool(series.elsewhere)}",
             baseline="0, the same people with the same values",
             records=assessment.records.original,
             meaning=f"{_units(series)} that joined, left or changed; where few did, the difference of two releases "
@@ -70,9 +74,11 @@ def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, .
 
 
 def _needed(series: Series) -> str:
-    """Return what would decide it: waiting helps only where few units changed."""
-    if series.few or series.elsewhere:
+    """Return what would decide it: waiting helps where few units changed, and not beside another home's releases."""
+    if series.few:
         return WAIT
+    if series.elsewhere:
+        return AGREE
     return EXCHANGE if series.releases == series.known else DECLARE
 
 
@@ -86,9 +92,11 @@ def since(changes: UnitChanges, least: int) -> str:
 
 
 def _elsewhere(changes: UnitChanges, least: int) -> str:
-    if changes.joined is None or changes.left is None:
-        return f"beside {changes.release} of another home: fewer than {least} more, fewer or in common"
-    return f"beside {changes.release} of another home: {count(changes.joined)} more, {count(changes.left)} not here"
+    beside = f"beside {changes.release} of another home"
+    if changes.joined is None or changes.left is None or changes.in_common is None:
+        return f"{beside}: units in common; fewer than {least} of these, of those it lacks, or of those it has besides"
+    lacks, besides = count(changes.joined), count(changes.left)
+    return f"{beside}: {count(changes.in_common)} units in common, {lacks} that it lacks, {besides} that it has besides"
 
 
 def _counts(changes: UnitChanges, least: int) -> str:

@@ -304,6 +304,10 @@ def test_wrong_values_are_refused_with_the_line(tmp_path, line, text, message):
         ("series: {shared: S}", "series: shared needs a variable with the role identifier"),
         ("series: {shared: no name}", "shared must name a secret"),
         ("series: {kind: panel, pseudonym: who}", "series: pseudonym needs a variable with the role identifier, kind"),
+        (
+            "series: {kind: panel, pseudonym: who}",
+            "and spectral-swap makes rows that are no record's; remove it, or choose",
+        ),
         ("series: {kind: panel, pseudonym: no name}", "pseudonym"),
         ("game: {shadows: 10}", "line 10: game: shadows must be 0, for no game, or at least 64"),
         ("game: {groups: [{name: x, variable: none, level: 1}]}", "line 10: game: group x needs a released variable"),

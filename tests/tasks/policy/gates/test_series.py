@@ -21,14 +21,15 @@ MANY = UnitChanges("office-0", 7, 0, 40)
 
 def pair(excess: float, reach: float = 0.04, *, few: bool = False) -> PairDifferencing:
     way = Decoded("counts of levels", 0.6 + excess, 0.6, excess, excess - reach, excess + reach, 20)
-    return PairDifferencing("office-0", few, Differencing((way,), 300, 0.99))
+    attack = Differencing((way,), 300, 0.99)
+    return PairDifferencing("office-0", attack.verdict(0.05), None if few else attack)
 
 
 @pytest.mark.parametrize(("area", "verdict"), [(0.55, "pass"), (0.57, "inconclusive"), (0.6, "fail")])
 def test_who_joined_is_hidden_as_membership_is(area: float, verdict: str) -> None:
     """An area passes within 0.60; a share of values that are read off within 0.15."""
     way = Decoded(TRACED, area, 0.5, area - 0.5, area - 0.54, area - 0.46, 20)
-    given = after(pairs=(PairDifferencing("office-0", False, Differencing((way,), 300, 0.99)),))
+    given = after(pairs=(PairDifferencing("office-0", "pass", Differencing((way,), 300, 0.99)),))
     assert results(DIFFERENCING, given)[DIFFERENCE].verdict == verdict
     assert results(DIFFERENCING, given, differencing=0.1)[DIFFERENCE].verdict == "pass"
 
@@ -104,8 +105,8 @@ def test_no_figure_is_shown_from_which_a_small_number_follows() -> None:
         "joined, left or changed, or it is not known how many"
     )
     assert DIFFERENCING.metrics(given)["risk/differencing"] == 0.0
-    shown = published(given).to_json()["series"]["pairs"]
-    assert [one["attack"] is None for one in shown] == [False, True]
+    kept = given.to_json()["series"]["pairs"]
+    assert [one["attack"] is None for one in kept] == [False, True], "nor are there any in the home"
     alone = after(pairs=(pair(0.3, few=True),))
     assert not DIFFERENCING.metrics(alone)
     (row,) = DIFFERENCING.attacks(published(alone))
@@ -119,3 +120,25 @@ def test_where_it_is_not_known_who_is_shared_waiting_is_not_advised() -> None:
     other = results(GATE, after(releases=0, known=0, newest=None, by_other_secrets=1))[NAME]
     assert (other.verdict, other.figure.split(",")[0]) == ("inconclusive", "1 other home(s) not tested")
     assert "import digests by the secret" in other.needed
+
+
+def test_beside_another_home_offices_are_to_agree() -> None:
+    """Waiting until more have joined never closes it."""
+    many = UnitChanges("north/tax-0", 30, 25, None, same_variables=False, in_common=870)
+    found = results(GATE, after(elsewhere=(many,)))[NAME]
+    assert (found.verdict, found.limit) == ("inconclusive", "none, or at least 5 of each and no unit in common")
+    beside = "beside north/tax-0 of another home: 870 units in common, 30 that it lacks, 25 that it has besides"
+    assert found.figure.endswith(beside)
+    assert "agree with the other office" in found.needed
+    few = UnitChanges("north/tax-0", None, None, None, same_variables=False)
+    hidden = results(GATE, after(elsewhere=(few,)))[NAME].figure
+    assert hidden.endswith("units in common; fewer than 5 of these, of those it lacks, or of those it has besides")
+
+
+def test_what_is_undecided_is_named() -> None:
+    traced = Decoded(TRACED, 0.55, 0.5, 0.05, 0.0, 0.12, 20)
+    read = Decoded("counts of levels", 0.65, 0.6, 0.05, 0.01, 0.09, 20)
+    given = after(pairs=(PairDifferencing("office-0", "inconclusive", Differencing((traced, read), 300, 0.99)),))
+    found = results(DIFFERENCING, given)[DIFFERENCE]
+    assert found.verdict == "inconclusive"
+    assert "undecided by traces of records (≤ +0.12)" in found.figure
