@@ -1,11 +1,12 @@
 """What two consecutive releases of a register reveal of who joined, by every method, and what drawing units costs.
 
 Run with ``python -m tests.evidence.differenced --pairs 100 --results FILE``, for some methods by their names. The table
-is NHEFS of causaldata: 814 people are released, then 815, each time masked anew by the method at its defaults and, with
-``--left-out``, made of a part of the units that is drawn anew (`SeriesSection`); the control are people in neither. Of
-each pair the shares of levels and numbers that `anoncore.risk.differencing` reads off are kept, and the mean distance
-of a variable's distribution from the people of the table, beside that of as many other people. Pairs are appended to
-the file, one JSON object a line, and those that it holds are not made again.
+is NHEFS of causaldata, with made weights where a method needs them, or made families where it needs households: 814
+units are released, then 815, each time masked anew by the method at its defaults and, with ``--left-out``, made of a
+part of the units that is drawn anew (`SeriesSection`); the control are units in neither. Of each pair the shares of
+levels and numbers that `anoncore.risk.differencing` reads off are kept, and the mean distance of a variable's
+distribution from the records of the table, beside that of as many other units. Pairs are appended to the file, one JSON
+object a line, and those that it holds are not made again.
 """
 
 from __future__ import annotations
@@ -25,12 +26,18 @@ import pandas as pd
 from anoncore import AnonymizationError, Microdata, Schema, anonymize
 from anoncore import methods as library
 from anoncore.method import Method
+from anoncore.microdata import Variable
+from anoncore.microdata.units import unit_codes
 from anoncore.risk.differencing import differencing
 from tasks.intake.series import SeriesSection
+from tests.anoncore.methods.test_household_trees import families
 
 PEOPLE = 814
 KEYS = ("sex", "age", "race", "education", "income", "marital")
 STEPS: dict[str, Method] = {
+    "optimal-boxes, ranges": library.OptimalBoxes(),
+    "optimal-boxes, means": library.OptimalBoxes(release="means"),
+} | {
     str(step.method): step
     for step in (
         library.SpectralSwap(),
@@ -51,21 +58,33 @@ STEPS: dict[str, Method] = {
         library.LocalSuppression(keys=KEYS),
         library.SpectralSuppression(),
         library.ExtremeRecords(),
+        library.ValueCoding(base={"age": 5, "wt71": 5, "wt82": 5, "ht": 5}),
+        library.GroupAnonymity(
+            vital=({"death": (1,)},), parameter="education", order=(1, 2, 3, 4), share=0.25, wavelet="haar", level=1
+        ),
+        library.WeightCalibration(weight="weight", variables=("sex", "race", "education", "age")),
+        library.HouseholdTrees(),
     )
 }
 
 
-def population() -> Microdata:
+def population(step: Method) -> Microdata:
     """Return everybody, without what would not be released."""
+    if step.rebuilds_households:
+        return families(2 * PEOPLE)
     frame = pd.read_stata(str(resources.files("causaldata") / "nhefs" / "nhefs.dta")).drop(columns="seqn")
-    return Microdata.from_frame(frame, Schema.infer(frame))
+    schema = Schema.infer(frame)
+    if isinstance(step, library.WeightCalibration):
+        frame["weight"] = np.random.default_rng(0).lognormal(6, 0.5, len(frame)).round()
+        schema = Schema([*schema, Variable("weight", "continuous", precision=1)])
+    return Microdata.from_frame(frame, schema)
 
 
 def distance(one: Microdata, other: Microdata) -> float:
     """Return the mean distance of a variable's distributions: Kolmogorov's, of categories total variation."""
     far = []
     for variable in one.schema:
-        if variable.name not in other.frame:
+        if not variable.is_masked or variable.name not in other.frame:
             continue
         a, b = one.frame[variable.name].dropna(), other.frame[variable.name].dropna()
         if variable.kind == "continuous":
@@ -82,22 +101,27 @@ def distance(one: Microdata, other: Microdata) -> float:
 def pair(everybody: Microdata, step: Method, number: int, left_out: int) -> dict[str, Any]:
     """Mask two releases, the second with one person more, and return what their difference reveals."""
     rng = np.random.default_rng([17, number])
-    order = rng.permutation(len(everybody))
-    joined, others = order[PEOPLE : PEOPLE + 1], order[PEOPLE + 1 :]
+    of = unit_codes(everybody.units, len(everybody))
+    order = rng.permutation(int(of.max()) + 1)
+
+    def records(units: np.ndarray) -> Microdata:
+        return everybody.take(np.flatnonzero(np.isin(of, units)))
+
+    joined, others = records(order[PEOPLE : PEOPLE + 1]), records(order[PEOPLE + 1 :])
     releases = []
     for last in (PEOPLE, PEOPLE + 1):
         law = SeriesSection(kind="register", left_out=left_out or 1)
         kept = last - (law.omitted(last) if left_out else 0)
-        data = everybody.take(np.sort(rng.choice(order[:last], kept, replace=False)))
-        releases.append(anonymize(data, step, rng=rng).data)
-    found = differencing(*releases, everybody.take(joined), everybody.take(others))
+        release = anonymize(records(rng.choice(order[:last], kept, replace=False)), step, rng=rng)
+        releases.append(release.points or release.data)
+    found = differencing(*releases, joined, others)
     if found is None:
         raise AnonymizationError("there is nothing to subtract")
-    source = everybody.take(order[:PEOPLE])
+    source = records(order[:PEOPLE])
     return {
         "ways": {way.way: [way.joined, way.control] for way in found.ways},
         "distance": distance(source, releases[0]),
-        "samples": distance(source, everybody.take(others)),
+        "samples": distance(source, others),
     }
 
 
@@ -120,9 +144,9 @@ def main() -> None:
     parser.add_argument("--results", type=Path, required=True)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    everybody = population()
     made = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.exists() else []
     for method in given.methods:
+        everybody = population(STEPS[method])
         for number in range(given.pairs):
             key = {"method": method, "left out": given.left_out, "pair": number}
             if any(key.items() <= row.items() for row in made):
