@@ -17,7 +17,7 @@ from anoncore.claims import Claim, ClaimCheck
 from anoncore.kernels.wavelet.inversion import Audit, audit
 from anoncore.kernels.wavelet.redistribution import Goals
 from anoncore.kernels.wavelet.signal_model import SignalModel
-from anoncore.microdata import Microdata
+from anoncore.microdata import Microdata, Schema
 from anoncore.risk._reinference import (
     Recount,
     coded,
@@ -52,9 +52,9 @@ class Group:
         """The variables that say who belongs to the group."""
         return tuple(dict.fromkeys(n for one in self.vital for n in one))
 
-    def others(self, data: Microdata) -> list[str]:
+    def others(self, schema: Schema) -> list[str]:
         """Return the released variables that say neither who belongs to the group nor where."""
-        return [n for n in data.schema.masked if n not in (self.parameter, *self.variables)]
+        return [n for n in schema.masked if n not in (self.parameter, *self.variables)]
 
     def is_stated_by(self, data: Microdata) -> bool:
         """Whether the data hold the variables by which the group is counted."""
@@ -322,7 +322,7 @@ def recounts(released: Microdata, hidden: Hidden) -> tuple[Recount | None, Recou
     rows = np.flatnonzero(area >= 0)
     part, area = released.take(rows), area[rows]
     vital = group.members(part.frame)
-    codes = coded(part, group.others(part))
+    codes = coded(part, group.others(part.schema))
     total = float(vital.sum())
     odds = membership_odds(codes, vital, part.units)
     by_membership = None if odds is None else recount_by_membership(odds, area, m, total)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -22,17 +22,14 @@ _linprog: Any = linprog  # its annotations leave out sparse matrices
 _CANDIDATES = 20_000  # units considered per area and number of vital records
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Relocation:
-    """Where every record is after the move, and what the move took. All but the sums is confidential.
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Moves:
+    """What a move took, in sums over its records.
 
     Parameters
     ----------
-    area : (N,) int
-        New area of every record.
-    pairs : (P, 2) int
-        Units that changed places: the one that left, with vital records, and its counterpart. Household
-        codes, or record numbers where there are no households.
+    moved_units : int
+        Records or households whose area changed.
     flow_records : (m, m) int
         Records that went from a to b with the vital ones; as many came back.
     flow_members : (m, m) int
@@ -48,8 +45,7 @@ class Relocation:
         costs less than this; equal to ``cost`` when that is known to be the least.
     """
 
-    area: Integers
-    pairs: Integers
+    moved_units: int
     flow_records: Integers
     flow_members: Integers
     flow_costs: Floats
@@ -57,10 +53,27 @@ class Relocation:
     cost: float
     lower_bound: float
 
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Relocation(Moves):
+    """Where every record is after the move, and what the move took. All but the sums is confidential.
+
+    Parameters
+    ----------
+    area : (N,) int
+        New area of every record.
+    pairs : (P, 2) int
+        Units that changed places: the one that left, with vital records, and its counterpart. Household
+        codes, or record numbers where there are no households.
+    """
+
+    area: Integers
+    pairs: Integers
+
     @property
-    def moved_units(self) -> int:
-        """Records or households whose area changed."""
-        return 2 * len(self.pairs)
+    def moves(self) -> Moves:
+        """The sums alone."""
+        return Moves(**{one.name: getattr(self, one.name) for one in fields(Moves)})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -213,11 +226,11 @@ def relocate(
     return moved
 
 
-def combined(rounds: Sequence[Relocation]) -> Relocation:
+def combined(rounds: Sequence[Moves]) -> Moves:
     """Return several moves, one after the other, as one; no bound on their cost together is known but 0."""
     return replace(
         rounds[-1],
-        pairs=np.concatenate([one.pairs for one in rounds]),
+        moved_units=sum(one.moved_units for one in rounds),
         flow_records=np.sum([one.flow_records for one in rounds], axis=0),
         flow_members=np.sum([one.flow_members for one in rounds], axis=0),
         flow_costs=np.sum([one.flow_costs for one in rounds], axis=0),
@@ -254,12 +267,12 @@ def moved_means(features: Floats, before: Integers, after: Integers, areas: int)
     return np.asarray(shift / np.maximum(np.bincount(after, minlength=areas), 1)[:, None])
 
 
-def mean_shift_bound(relocation: Relocation, populations: NDArray[np.integer]) -> Floats:
+def mean_shift_bound(relocation: Moves, populations: NDArray[np.integer]) -> Floats:
     """Bound how far a move can have shifted the feature means of each area, from its published sums.
 
     Parameters
     ----------
-    relocation : Relocation
+    relocation : Moves
     populations : (m,) int
         Records per area.
 
@@ -362,6 +375,7 @@ def _result(units: _Units, pairs: Integers, costs: Floats, flows: Integers, boun
     )
     total = float(costs.sum())
     return Relocation(
+        moved_units=2 * len(pairs),
         area=area if units.of is None else area[units.of],
         pairs=units.code[pairs],
         flow_records=records.astype(np.intp),

@@ -13,12 +13,14 @@ from anoncore.claims import Claim
 from anoncore.custodian import CustodianReport
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError, InfeasibleError
+from anoncore.kernels.streams import Stream
 from anoncore.kernels.wavelet.layout import Graph, Grid, Layout, Line
 from anoncore.kernels.wavelet.redistribution import Goals, JointRoute, PaperRoute, Redistribution, redistribute
 from anoncore.kernels.wavelet.signal_model import SignalModel
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.methods.group_anonymity.custodian import group_report
-from anoncore.methods.group_anonymity.exchange import Counterparts, exchanged_to, populations, with_claimed_counts
+from anoncore.methods.group_anonymity.exchange import exchanged_to, populations, with_claimed_counts
+from anoncore.methods.group_anonymity.pool import Counterparts
 from anoncore.methods.group_anonymity.report import figures_of, notes_of
 from anoncore.microdata import Microdata, Schema
 from anoncore.parameters import not_below
@@ -340,7 +342,7 @@ class GroupAnonymity(Method):
         if not chosen.moved:
             raise InfeasibleError("the goals move no record; state one that the counts do not meet already")
         target = chosen.target if self.weight is None else chosen.unrounded * (counts.sum() / chosen.unrounded.sum())
-        masked, moved = exchanged_to(data, group, target, self._counterparts(), edits, rng)
+        masked, moved = exchanged_to(data, group, target, self._counterparts(), edits, Stream.of(rng))
         if self.weight is not None:
             chosen = replace(chosen, target=group.counts(masked.frame))
             self._check_reached(counts, chosen.target, float(group.weights(data.frame).max()))
@@ -369,7 +371,7 @@ class GroupAnonymity(Method):
         for claim in claims:
             if isinstance(claim, GroupCounts) and not claim.check(data).holds:
                 counterparts = self._counterparts() if claim.hidden.group == self.group() else Counterparts()
-                data = with_claimed_counts(data, claim.hidden, counterparts, edits, rng)
+                data = with_claimed_counts(data, claim.hidden, counterparts, edits, Stream.of(rng))
         note = "after the later steps the group's counts were restored by moving members again"
         return data, () if data is before else (note,)
 

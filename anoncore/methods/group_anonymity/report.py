@@ -14,7 +14,7 @@ from anoncore.risk.group_masking import Group, Hidden
 
 
 def figures_of(
-    before: Microdata, after: Microdata, hidden: Hidden, chosen: Redistribution, moved: relocation.Relocation
+    before: Microdata, after: Microdata, hidden: Hidden, chosen: Redistribution, moved: relocation.Moves
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Return the published figures of the move, counted in the two files, and those for the custodian alone.
 
@@ -61,7 +61,7 @@ def _mean_shift(
     population: np.ndarray,
 ) -> np.ndarray:
     """Return (m, t): by how much the mean of each other variable has changed in each area of (m,) records."""
-    names, m, changed = group.others(data), len(population), np.flatnonzero(home != away)
+    names, m, changed = group.others(data.schema), len(population), np.flatnonzero(home != away)
     names = [name for name in names if name != group.weight]
     if not names or not len(changed):
         return np.zeros((m, 1))

@@ -27,6 +27,7 @@ from anoncore import (
 from anoncore.encoding import Encoder
 from anoncore.kernels.wavelet.relocation import moved_means
 from anoncore.methods import MDAV, GroupAnonymity, OptimalBoxes, RareLevels, SpectralSwap
+from anoncore.methods.group_anonymity import pool
 
 AREAS = ("a", "b", "c", "d", "e", "f", "g", "h")
 MEMBERS = (30, 5, 80, 12, 9, 41, 6, 217)
@@ -532,6 +533,52 @@ def test_edits_that_nobody_could_keep_are_named():
 def test_other_edits_play_no_part(data):
     rule = LinearEdit(name="age", terms={"age": 1.0}, relation="<=", constant=120)
     assert mask(data, params(), [rule]).claims[0].check
+
+
+# -- the pool of those who may move
+
+
+@pytest.fixture
+def pools(monkeypatch):
+    """Draw pools of ten, or twice those needed, and return the sizes of those that were tried."""
+    sizes, within = [], pool.Exchange.within
+
+    def recorded(exchange, records):
+        sizes.append(len(records))
+        return within(exchange, records)
+
+    monkeypatch.setattr(pool.Exchange, "within", recorded)
+    monkeypatch.setattr(pool, "POOL", 10)
+    return sizes
+
+
+def test_members_and_counterparts_are_drawn_where_they_are_many(pools):
+    data = microfile(20_000, tuple(3 * n for n in MEMBERS), households=False)
+    release = mask(data, params(caps={"h": 400}))
+    (considered,) = pools
+    moved = int(release.confidential["group_moved"])
+    # About twice as many members and others as move, of 651 and 15 000.
+    assert 2 * moved < considered < 5 * moved + 8 * 30
+    assert release.claims[0].check(release.data).holds
+    assert data.frame["area"].value_counts().to_dict() == release.data.frame["area"].value_counts().to_dict()
+    assert (data.frame["area"] != release.data.frame["area"]).sum() == 2 * moved
+
+
+def test_all_are_considered_where_a_pool_has_no_counterpart(pools):
+    """Only people of exactly 40 may come to h: of ten others per area that are drawn, hardly any is."""
+    frame = microfile(households=False).frame
+    away = frame["area"] != "h"
+    rule = ConditionalEdit(
+        name="h is forty",
+        when=(Condition(variable="area", values=("h",)),),
+        then=Condition(variable="age", lower=40, upper=40),
+    )
+    people = Microdata(frame.assign(age=frame["age"].where(away, 40)), microfile(households=False).schema)
+    release = mask(people, params(caps={"h": 205}, details="plain", level=1, match_on=("income",)), [rule])
+    assert counted(release.data.frame)["h"] <= 205
+    assert EditSet([rule]).violations(release.data.frame) == {"h is forty": 0}
+    assert len(pools) == 2
+    assert pools[0] < pools[1] / 20
 
 
 # -- what is told
