@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Protocol
 
@@ -99,7 +99,7 @@ class Claim(Protocol):
     def check(self, released: Microdata) -> ClaimCheck:
         """Return whether ``released`` keeps the promise."""
 
-    def outcome(self, holds: bool, observed: str, released: Microdata, **figures: float) -> ClaimCheck:
+    def outcome(self, holds: bool, observed: str, released: Sized, **figures: float) -> ClaimCheck:
         """Return the outcome of a check of this claim."""
         kind = type(self).__name__
         return ClaimCheck(kind, self.statement, holds, observed, len(released), figures, self.formal, self.recomputed)

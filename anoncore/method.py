@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from anoncore.claims import Claim
+from anoncore.claims import Claim, ClaimCheck
 from anoncore.custodian import CustodianReport
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
@@ -141,6 +141,28 @@ class Method(Protocol):
     ) -> tuple[Microdata, tuple[str, ...]]:
         """Make this method's claims hold again after later steps; return the data, and notes on what was done."""
         return data, ()
+
+    def restore_partitioned(
+        self,
+        run: Executor,
+        table: PartitionedTable,
+        claims: tuple[Claim, ...],
+        *,
+        name: str,
+        edits: EditSet,
+        rng: np.random.Generator,
+    ) -> tuple[PartitionedTable, tuple[str, ...]]:
+        """Make claims about a whole table in partitions hold again after later steps.
+
+        Return the table as it is, or a new one called ``name`` of the same columns, and notes on what was done.
+        """
+        return table, ()
+
+    def check_partitioned(
+        self, run: Executor, table: PartitionedTable, claims: tuple[Claim, ...]
+    ) -> tuple[ClaimCheck, ...]:
+        """Check this method's claims on a whole table in partitions."""
+        raise AnonymizationError(f"claims of {self.method} are checked on records in memory")
 
     def custodian_report(self, confidential: Mapping[str, np.ndarray]) -> CustodianReport | None:
         """Return what the custodian alone may see of this step, given the confidential arrays of its release."""

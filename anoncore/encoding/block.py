@@ -91,7 +91,7 @@ class Block:
     ) -> Block | None:
         """Fit one variable; None when it holds a single value or none, which needs no column."""
         missing = column.isna().to_numpy()
-        values = _values(column, variable)[~missing]
+        values = numbers_of(column, variable)[~missing]
         if values.size == 0 or (not missing.any() and (values == values[0]).all()):
             return None
         levels = len(variable.levels or ())
@@ -161,7 +161,7 @@ class Block:
         """Write the variable's scores in ``data`` to the block's columns of ``matrix`` (N, m)."""
         if self.variable.name in data.schema:
             column = data.frame[self.variable.name]
-            missing, values = column.isna().to_numpy(), _values(column, self.variable)
+            missing, values = column.isna().to_numpy(), numbers_of(column, self.variable)
             if self.variable.kind == "nominal":
                 self._write_levels(matrix[:, self.columns], values)
                 matrix[missing, self.columns] = self.fill
@@ -261,7 +261,7 @@ def levels_column(codes: np.ndarray, variable: Variable) -> pd.Series:
     return pd.Series(pd.Categorical.from_codes(codes, levels, ordered=variable.kind == "ordinal"))
 
 
-def _values(column: pd.Series, variable: Variable) -> np.ndarray:
+def numbers_of(column: pd.Series, variable: Variable) -> np.ndarray:
     """Return (N,) float64: the numbers of a continuous variable, else level codes; NaN where missing."""
     if not variable.is_categorical:
         return column.to_numpy(dtype="float64")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
@@ -112,6 +112,18 @@ class RareLevels(Method):
             notes=(self._note(table.has_units),),
         )
 
+    def check_partitioned(
+        self, run: Executor, table: PartitionedTable, claims: tuple[Claim, ...]
+    ) -> tuple[ClaimCheck, ...]:
+        """Count the cells of all partitions that hold a level which was too rare."""
+        checks = []
+        for claim in claims:
+            if isinstance(claim, NoRareLevels):
+                count = len(table.rows)
+                cells = sum(run.map(_count_rare, table.partitions(), [table] * count, [claim] * count))
+                checks.append(claim.counted(cells, table))
+        return tuple(checks)
+
     def _note(self, of_units: bool) -> str:
         holders = "statistical units" if of_units else "records"
         what = "a level, or no value," if self.action == "redistribute" else "a level"
@@ -174,11 +186,18 @@ class NoRareLevels(Claim):
 
     def check(self, released: Microdata) -> ClaimCheck:
         """Count the released cells that hold a level which was too rare."""
-        cells = sum(
+        return self.counted(self.cells(released), released)
+
+    def cells(self, released: Microdata) -> int:
+        """Return how many cells of some released records hold a level which was too rare."""
+        return sum(
             int(released.frame[name].isin(levels).sum())
             for name, levels in self.removed.items()
             if name in released.frame
         )
+
+    def counted(self, cells: int, released: Sized) -> ClaimCheck:
+        """Return the outcome where so many cells of all records do."""
         return self.outcome(cells == 0, f"{cells} cells hold one", released, rare_cells=cells)
 
 
@@ -258,6 +277,11 @@ def _redistribute_partition(
     store: ColumnStore, partition: int, first: int, table: PartitionedTable, name: str, drawing: _Drawing
 ) -> None:
     keep(store, name, partition, drawing.redistributed(table.load(store, partition), first))
+
+
+def _count_rare(store: ColumnStore, partition: int, table: PartitionedTable, claim: NoRareLevels) -> int:
+    names = [name for name in table.schema.names if name in claim.removed]
+    return claim.cells(table.load(store, partition, names)) if names else 0
 
 
 def _of_codes(codes: np.ndarray, column: pd.Series) -> pd.Categorical:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from anoncore.claims import Claim
 from anoncore.partitions.table import PartitionedTable
 from anoncore.recoding import Recoding
@@ -31,6 +33,8 @@ class PartitionedRelease:
         What the method measured on the way; aggregates only.
     recodings : tuple of Recoding
         How variables were coarsened, the same for all records.
+    confidential : mapping of name to array, optional
+        As of `anoncore.release.Release`: for the custodian's own eyes.
     """
 
     data: PartitionedTable
@@ -40,3 +44,4 @@ class PartitionedRelease:
     notes: tuple[str, ...] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
     recodings: tuple[Recoding, ...] = ()
+    confidential: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from anoncore.kernels.streams import Stream
 from anoncore.microdata import Microdata
-from anoncore.microdata.units import Units, unit_codes
 
 FOLDS = 5
 BINS = 20  # of a continuous variable
@@ -18,7 +19,11 @@ TRAINED_ON = 50_000  # records, at most, that a classifier learns from
 CLASSES = 64  # areas up to which records are traced to all of them
 ROUNDS = 300
 BLOCK = 262_144
-_EDGE = 1e6  # largest odds that are believed
+_LOG_EDGE = float(np.log(1e6))  # of the largest odds that are believed
+_STEPS = 4096  # of odds, either side of 1
+ODDS = np.exp(_LOG_EDGE * np.arange(-_STEPS, _STEPS + 1) / _STEPS)
+# What an attacker draws is no secret, and is the same whenever the claim is checked.
+_STREAM = Stream((0,), ("reinference",))
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -45,40 +50,80 @@ class Recount:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Coding:
+    """A one-hot coding of v variables, fitted to a sample of records.
+
+    Parameters
+    ----------
+    names : of the variables
+    edges : of each, where numbers are cut; empty for levels
+    places : of each, (q,) int, the column of each level or interval; the missing value is the last of them. Those that
+        the sample does not hold, and all of a variable of one value, have no column, and are ``width``
+    width : columns
+    """
+
+    names: tuple[str, ...]
+    edges: tuple[Floats, ...]
+    places: tuple[Integers, ...]
+    width: int
+
+    @classmethod
+    def fit(cls, data: Microdata, names: Sequence[str], weights: Floats) -> Coding:
+        """Fit the coding; numbers are cut at 20 quantiles of the records, (N,) of which each stands for ``weights``."""
+        edges = tuple(_edges(data, name, weights) for name in names)
+        found = [np.unique(_codes(data, name, own)) for name, own in zip(names, edges, strict=True)]
+        places, width = [], 0
+        for name, own, used in zip(names, edges, found, strict=True):
+            own_places = np.full(_values(data, name, own) + 1, -1)
+            if len(used) > 1:
+                own_places[used] = np.arange(width, width + len(used))
+                width += len(used)
+            places.append(own_places)
+        return cls(tuple(names), edges, tuple(np.where(one < 0, width, one) for one in places), width)
+
+    def of(self, data: Microdata) -> Coded:
+        """Return the coding of records."""
+        columns = [
+            place[_codes(data, name, edges)].astype(np.int32)
+            for name, edges, place in zip(self.names, self.edges, self.places, strict=True)
+        ]
+        return Coded(np.column_stack(columns) if columns else np.zeros((len(data), 0), dtype=np.int32), self.width)
+
+
+def _edges(data: Microdata, name: str, weights: Floats) -> Floats:
+    """Return where numbers are cut; nothing for levels."""
+    values = np.empty(0) if data.schema[name].is_categorical else data.frame[name].to_numpy(dtype="float64")
+    known = np.flatnonzero(~np.isnan(values))
+    if not len(known):
+        return np.empty(0)
+    at = np.linspace(0, 1, BINS + 1)[1:-1]
+    return np.unique(np.quantile(values[known], at, weights=weights[known], method="inverted_cdf"))
+
+
+def _values(data: Microdata, name: str, edges: Floats) -> int:
+    """Return how many levels or intervals a variable has, which is the code of its missing value."""
+    return len(data.frame[name].cat.categories) if data.schema[name].is_categorical else len(edges) + 1
+
+
+def _codes(data: Microdata, name: str, edges: Floats) -> Integers:
+    """Return (N,) the number of each record's level or interval."""
+    column, missing = data.frame[name], _values(data, name, edges)
+    if data.schema[name].is_categorical:
+        codes = column.cat.codes.to_numpy().astype(np.intp)
+        return np.where(codes < 0, missing, codes)
+    values = column.to_numpy(dtype="float64")
+    return np.where(np.isnan(values), missing, np.searchsorted(edges, values, side="right"))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Coded:
-    """A one-hot coding of v variables: the positions of the ones, (N, v), and its width."""
+    """A one-hot coding of v variables: the positions of the ones, (N, v), ``width`` where there is none."""
 
     ones: Integers
     width: int
 
     def __getitem__(self, rows: Integers | Flags) -> Coded:
         return Coded(self.ones[rows], self.width)
-
-
-def coded(data: Microdata, names: list[str]) -> Coded:
-    """Return the one-hot coding of some variables.
-
-    Continuous variables are cut at 20 quantiles; a missing value is a level of its own; constants are left out.
-    """
-    columns, width = [], 0
-    for name in names:
-        column, variable = data.frame[name], data.schema[name]
-        if variable.is_categorical:
-            codes = column.cat.codes.to_numpy().astype(np.int32)
-            codes[codes < 0] = len(column.cat.categories)
-        else:
-            values = column.to_numpy(dtype="float64")
-            missing = np.isnan(values)
-            if missing.all():
-                continue
-            edges = np.unique(np.quantile(values[~missing], np.linspace(0, 1, BINS + 1)[1:-1]))
-            codes = np.searchsorted(edges, values, side="right").astype(np.int32)
-            codes[missing] = len(edges) + 1
-        used, rank = np.unique(codes, return_inverse=True)
-        if len(used) > 1:
-            columns.append(rank.astype(np.int32) + width)
-            width += len(used)
-    return Coded(np.column_stack(columns) if columns else np.zeros((len(data), 0), dtype=np.int32), width)
 
 
 def _learn(codes: Coded, classes: Integers, weight: Floats | None = None) -> tuple[Floats, Floats]:
@@ -88,7 +133,8 @@ def _learn(codes: Coded, classes: Integers, weight: Floats | None = None) -> tup
     from sklearn.linear_model import LogisticRegression
 
     n, v = codes.ones.shape
-    one_hot = csr_array((np.ones(n * v), codes.ones.ravel(), np.arange(0, n * v + 1, v)), shape=(n, codes.width))
+    starts = np.arange(0, n * v + 1, v)
+    one_hot = csr_array((np.ones(n * v), codes.ones.ravel(), starts), shape=(n, codes.width + 1))[:, : codes.width]
     with warnings.catch_warnings():
         # A fit that stops early is a slightly weaker attack.
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -98,62 +144,98 @@ def _learn(codes: Coded, classes: Integers, weight: Floats | None = None) -> tup
 
 def _scores(codes: Coded, coefficients: Floats, intercepts: Floats) -> Floats:
     """Return (N, c): sums of the coefficients of each record's levels."""
-    ones = codes.ones
+    ones, padded = codes.ones, np.vstack([coefficients, np.zeros((1, coefficients.shape[1]))])
     result = np.tile(intercepts, (len(ones), 1))
     for j in range(ones.shape[1]):
         for start in range(0, len(ones), BLOCK):
             part = slice(start, start + BLOCK)
-            result[part] += coefficients[ones[part, j]]
+            result[part] += padded[ones[part, j]]
     return result
 
 
-def membership_odds(codes: Coded, vital: Flags, units: Units | None = None) -> Floats | None:
-    """Return (N,): how much likelier each record's values are inside the group than outside, out of fold.
+def learned_shares(counts: Integers) -> Floats:
+    """Return (2,): the share of the others, and of the members, of so many, from which classifiers learn.
+
+    Each of the five parts is judged by what is learned from the other four, of which about 50 000 of either side.
+    """
+    return np.minimum(TRAINED_ON * FOLDS / (FOLDS - 1) / np.maximum(counts, 1), 1.0)
+
+
+def folds(kinds: Integers, first: Sequence[int] = (0, 0, 0)) -> Integers:
+    """Return (U,): in which of five parts each unit is, of each kind as many in every part.
+
+    Of each five units of a kind that follow each other one is in each part, at random.
 
     Parameters
     ----------
-    codes : of `coded`
-    vital : (N,) bool
-    units : (N,) statistical unit of each record, all of which are in one fold; each record its own where None
-
-    Returns
-    -------
-    (N,) float, or None where fewer than five units hold members, or others
-
-    Source: logistic regression on levels; members and others are thinned to 50 000 each.
+    kinds : (U,) int, 0 others, 1 members, 2 both
+    first : how many units of each kind came before, where these are some of all units
     """
-    rng = np.random.default_rng(0)
-    unit = unit_codes(units, len(vital))
-    has_members, has_others = (np.bincount(unit, side) > 0 for side in (vital, ~vital))
-    if not codes.width or min(has_members.sum(), has_others.sum()) < FOLDS:
-        return None
-    fold_of = np.empty(len(has_members), dtype=np.int8)
-    for kind in (has_members & ~has_others, has_others & ~has_members, has_members & has_others):
-        fold_of[kind] = rng.permutation(int(kind.sum())) % FOLDS
-    fold = fold_of[unit]
-    odds = np.empty(len(vital))
-    for number in range(FOLDS):
-        learn, tested = fold != number, fold == number
-        chosen, weight = [], []
-        for class_ in (vital, ~vital):
-            kept = rng.permutation(np.flatnonzero(learn & class_))[:TRAINED_ON]
-            chosen.append(kept)
+    fold = np.empty(len(kinds), dtype=np.intp)
+    for kind, before in enumerate(first):
+        own = np.flatnonzero(kinds == kind)
+        rank = before + np.arange(len(own))
+        start, stop = before // FOLDS, (before + len(own)) // FOLDS + 1
+        words = _STREAM.named("folds", kind).words(FOLDS * start, FOLDS * stop).reshape(-1, FOLDS)
+        fold[own] = words.argsort(axis=1)[rank // FOLDS - start, rank % FOLDS]
+    return fold
+
+
+def is_learned_from(first: int, vital: Flags, shares: Floats) -> Flags:
+    """Return (N,) bool: whether classifiers learn from a record, the first of which has the number ``first``."""
+    return _STREAM.named("learned").uniform(first, first + len(vital)) < shares[vital.astype(np.intp)]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Membership:
+    """Who looks like a member: of each of five parts, what was learned from the others.
+
+    Parameters
+    ----------
+    coefficients : (width, 5) float
+    intercepts : (5,) float
+    """
+
+    coefficients: Floats
+    intercepts: Floats
+
+    @classmethod
+    def learned(cls, codes: Coded, vital: Flags, fold: Integers) -> Membership:
+        """Learn from records (N,), at least one member and one other in each four parts.
+
+        Source: logistic regression on levels.
+        """
+        models = []
+        for number in range(FOLDS):
+            rows = np.flatnonzero(fold != number)
+            sides = np.bincount(vital[rows].astype(np.intp), minlength=2)
             # Each side weighs the same, so that the odds are those of the values alone.
-            weight.append(np.full(len(kept), 1.0 / len(kept)))
-        rows, weights = np.concatenate(chosen), np.concatenate(weight)
-        model = _learn(codes[rows], vital[rows].astype(np.intp), weights * len(chosen[0]))
-        odds[tested] = np.exp(np.clip(_scores(codes[tested], *model)[:, 0], -np.log(_EDGE), np.log(_EDGE)))
-    return odds
+            weight = sides[1] / sides[vital[rows].astype(np.intp)]
+            models.append(_learn(codes[rows], vital[rows].astype(np.intp), weight))
+        return cls(*(np.concatenate(values, axis=-1) for values in zip(*models, strict=True)))
+
+    def log_odds(self, codes: Coded, fold: Integers) -> Floats:
+        """Return (N,): the logarithm of how much likelier each record's values are inside the group than outside."""
+        result = np.empty(len(fold))
+        for number in range(FOLDS):
+            rows, own = np.flatnonzero(fold == number), slice(number, number + 1)
+            result[rows] = _scores(codes[rows], self.coefficients[:, own], self.intercepts[own])[:, 0]
+        return result
 
 
-def recount_by_membership(odds: Floats, area: Integers, areas: int, total: float) -> Recount:
+def odds_histogram(log_odds: Floats, area: Integers, areas: int, weights: Floats | None = None) -> NDArray[np.number]:
+    """Return (areas, 8193): how many records of each area have odds near each of `ODDS`, or their weights."""
+    step = np.rint(np.clip(log_odds / _LOG_EDGE, -1, 1) * _STEPS).astype(np.intp) + _STEPS
+    shape = areas, len(ODDS)
+    return np.bincount(np.ravel_multi_index((area, step), shape), weights, minlength=areas * len(ODDS)).reshape(shape)
+
+
+def recount_by_membership(histogram: NDArray[np.number], total: float) -> Recount:
     """Count who looks like a member, area by area.
 
     Parameters
     ----------
-    odds : (N,) float, of `membership_odds`
-    area : (N,) int, 0..areas-1
-    areas : int
+    histogram : (m, 8193) int, of `odds_histogram`
     total : float
         Members in all, which the release reveals.
 
@@ -166,33 +248,34 @@ def recount_by_membership(odds: Floats, area: Integers, areas: int, total: float
     -----
     Whoever looks like a member and is none stayed or came because counterparts are chosen alike; this attack
     counts them. The error is that of the count, not of the share behind it: the variance of the maximum
-    likelihood estimate less the variance it would have if membership were known.
+    likelihood estimate less the variance it would have if membership were known. Odds are rounded to steps of 0.34 %,
+    so that sums over all records are counts, and the same in any order.
     """
-    extra = odds - 1.0
-    heads = np.bincount(area, minlength=areas).astype(float)
-    low, high = np.zeros(areas), np.ones(areas)
+    extra, heads = ODDS - 1.0, histogram.sum(axis=1).astype(float)
+    low, high = np.zeros(len(heads)), np.ones(len(heads))
     for _ in range(40):
         share = (low + high) / 2
-        slope = np.bincount(area, extra / (1.0 + share[area] * extra), areas)
+        slope = (histogram * (extra / (1.0 + share[:, None] * extra))).sum(axis=1)
         low, high = np.where(slope > 0, share, low), np.where(slope > 0, high, share)
     share = (low + high) / 2
-    information = np.bincount(area, (extra / (1.0 + share[area] * extra)) ** 2, areas)
+    information = (histogram * (extra / (1.0 + share[:, None] * extra)) ** 2).sum(axis=1)
     unknown = heads**2 / np.maximum(information, np.finfo(float).tiny)
     variance = np.clip(unknown - heads * share * (1 - share), 0.0, np.maximum(heads, 1.0) ** 2)
     return _with_total(heads * share, variance, total)
 
 
 def recount_by_origin(
-    codes: Coded, area: Integers, vital: Flags, areas: int, kept: Integers, total: float
+    codes: Coded, area: Integers, vital: Flags, heads: Integers, kept: Integers, total: float
 ) -> Recount | None:
     """Count where members look to be from: areas are learnt from everybody else.
 
     Parameters
     ----------
-    codes : of `coded`
-    area : (N,) int, 0..areas-1
-    vital : (N,) bool
-    areas : int
+    codes : (n,) of `Coding`, of records that are learned from, see `learned_shares`
+    area : (n,) int, 0..m-1
+    vital : (n,) bool
+    heads : (m,) int
+        Records of each area in all.
     kept : (h,) int
         Areas that are distinguished in any case; beyond 64 areas all others are one.
     total : float
@@ -208,13 +291,11 @@ def recount_by_origin(
     A variable that follows the area and does not move with it (a region, a way to work) gives itself away
     here. Source: Saerens, Latinne and Decaestecker 2002, expectation and maximisation over prior shares.
     """
-    rng = np.random.default_rng(0)
+    areas = len(heads)
     single = np.arange(areas) if areas <= CLASSES else np.sort(kept)
     place = np.full(areas, len(single))
     place[single] = np.arange(len(single))
-    known = place[area]
-    others = rng.permutation(np.flatnonzero(~vital))[:TRAINED_ON]
-    members = rng.permutation(np.flatnonzero(vital))[:TRAINED_ON]
+    known, others, members = place[area], np.flatnonzero(~vital), np.flatnonzero(vital)
     present, classes = np.unique(known[others], return_inverse=True)
     if not codes.width or len(present) < 2 or not len(members):
         return None
@@ -224,8 +305,8 @@ def recount_by_origin(
         scores = np.column_stack([-scores[:, 0] / 2, scores[:, 0] / 2])
     # Divided by how frequent each area is among those learnt from: the odds of the values alone.
     scores -= np.log(np.bincount(classes))
-    likelihood = np.exp(np.clip(scores - scores.max(axis=1, keepdims=True), -np.log(_EDGE), None))
-    share = np.bincount(known, minlength=len(single) + 1)[present] / len(known)
+    likelihood = np.exp(np.clip(scores - scores.max(axis=1, keepdims=True), -_LOG_EDGE, None))
+    share = np.bincount(place, heads, minlength=len(single) + 1)[present] / heads.sum()
     for _ in range(ROUNDS):
         weighted = likelihood * share
         share = (weighted / weighted.sum(axis=1, keepdims=True)).mean(axis=0)

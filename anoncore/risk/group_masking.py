@@ -6,7 +6,7 @@ them, nor which area an attack exposes. That stands on the custodian's own page.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -18,10 +18,17 @@ from anoncore.kernels.wavelet.inversion import Audit, audit
 from anoncore.kernels.wavelet.redistribution import Goals
 from anoncore.kernels.wavelet.signal_model import SignalModel
 from anoncore.microdata import Microdata, Schema
+from anoncore.microdata.units import Units, unit_codes
 from anoncore.risk._reinference import (
+    FOLDS,
+    ODDS,
+    Coding,
+    Membership,
     Recount,
-    coded,
-    membership_odds,
+    folds,
+    is_learned_from,
+    learned_shares,
+    odds_histogram,
     recount_by_membership,
     recount_by_origin,
 )
@@ -56,10 +63,10 @@ class Group:
         """Return the released variables that say neither who belongs to the group nor where."""
         return [n for n in schema.masked if n not in (self.parameter, *self.variables)]
 
-    def is_stated_by(self, data: Microdata) -> bool:
-        """Whether the data hold the variables by which the group is counted."""
+    def is_stated_by(self, schema: Schema) -> bool:
+        """Whether the variables by which the group is counted are there."""
         counted = () if self.weight is None else (self.weight,)
-        return all(n in data.schema for n in (self.parameter, *self.variables, *counted))
+        return all(n in schema for n in (self.parameter, *self.variables, *counted))
 
     def members(self, frame: pd.DataFrame) -> np.ndarray:
         """Return (N,) bool: the record belongs to the group."""
@@ -206,9 +213,12 @@ class GroupCounts(Claim):
     def check(self, released: Microdata) -> ClaimCheck:
         """Count the group in the release, area by area."""
         group = self.hidden.group
-        if not group.is_stated_by(released):
+        if not group.is_stated_by(released.schema):
             return self.outcome(False, NOT_RELEASED, released)
-        counts = group.counts(released.frame)
+        return self.compared(group.counts(released.frame), released)
+
+    def compared(self, counts: np.ndarray, released: Sized) -> ClaimCheck:
+        """Compare (m,) counts of the release with the chosen ones."""
         off = int((~np.isclose(counts, self.hidden.target, rtol=1e-9)).sum())
         sentence = f"{len(counts) - off} of {len(counts)} counts as chosen, {counts.sum():.10g} members in all"
         return self.outcome(off == 0, sentence, released, counts_off=off)
@@ -233,7 +243,7 @@ class InversionAudit(Claim):
         """Return the promise in one sentence."""
         return "no hidden count is restored by inverting the wavelet route"
 
-    def check(self, released: Microdata) -> ClaimCheck:
+    def check(self, released: Sized) -> ClaimCheck:
         """Attack the chosen counts; of the outcome only how many are exposed is reported."""
         hidden, attacks = self.hidden, self.hidden.attacks()
         concealed = set(hidden.concealed)
@@ -281,10 +291,13 @@ class ReinferenceAudit(Claim):
 
     def check(self, released: Microdata) -> ClaimCheck:
         """Learn, count again, compare with the truth and with sharing out by population."""
-        hidden = self.hidden
-        if not hidden.group.is_stated_by(released):
+        if not self.hidden.group.is_stated_by(released.schema):
             return self.outcome(False, NOT_RELEASED, released)
-        by_membership, by_origin = recounts(released, hidden)
+        return self.compared(*recounts(released, self.hidden), released)
+
+    def compared(self, by_membership: Recount | None, by_origin: Recount | None, released: Sized) -> ClaimCheck:
+        """Compare what the attacks count with the truth and with sharing out by population."""
+        hidden = self.hidden
         alike = [] if by_membership is None else hidden.recounted(by_membership)
         traced = [] if by_origin is None else hidden.recounted(by_origin)
         attacked = len(hidden.concealed)
@@ -318,25 +331,79 @@ def recounts(released: Microdata, hidden: Hidden) -> tuple[Recount | None, Recou
     two Recount, over the m areas; None where there is nothing to learn from
     """
     group, m = hidden.group, len(hidden.group.order)
-    area = group.areas(released.frame)
+    area, everyone = group.areas(released.frame), group.members(released.frame)
     rows = np.flatnonzero(area >= 0)
-    part, area = released.take(rows), area[rows]
-    vital = group.members(part.frame)
-    codes = coded(part, group.others(part.schema))
-    total = float(vital.sum())
-    odds = membership_odds(codes, vital, part.units)
-    by_membership = None if odds is None else recount_by_membership(odds, area, m, total)
-    kept = np.array(hidden.concealed, dtype=np.intp)
-    by_origin = recount_by_origin(codes, area, vital, m, kept, total)
+    part, area, vital = released.take(rows), area[rows], everyone[rows]
+    fold = unit_folds(vital, part.units)
+    heads, shares = np.bincount(area, minlength=m), learned_shares(np.bincount(vital, minlength=2))
+    at = np.flatnonzero(is_learned_from(0, everyone, shares)[rows])
+    lesson = Lesson(area[at], vital[at], None if fold is None else fold[at], 1.0 / shares[vital[at].astype(np.intp)])
+    coding, learned, by_origin = lesson.learned(part.take(at), hidden, heads, float(vital.sum()))
+    by_membership = None
+    if learned is not None and fold is not None:
+        log_odds = learned.log_odds(coding.of(part), fold)
+        by_membership = recount_by_membership(odds_histogram(log_odds, area, m), float(vital.sum()))
     if group.weight is None:
         return by_membership, by_origin
     # Records are counted, and stand for the mean weight of those in their area who look like members.
-    weight, heads = group.weights(part.frame), np.maximum(np.bincount(area, minlength=m), 1)
-    looks = np.ones(len(area))
-    if by_membership is not None and odds is not None:
-        share = np.clip(by_membership.counts / heads, 1e-9, 1.0)[area]
-        looks = share * odds / (1.0 + share * (odds - 1.0))
-        alike = np.maximum(np.bincount(area, looks, m), np.finfo(float).tiny)
-        by_membership = by_membership.weighted(np.bincount(area, weight * looks, m) / alike)
-    mean = np.bincount(area, weight, m) / heads
+    weight = group.weights(part.frame)
+    if by_membership is not None:
+        share = np.clip(by_membership.counts / np.maximum(heads, 1), 1e-9, 1.0)[:, None]
+        looks = share * ODDS / (1.0 + share * (ODDS - 1.0))
+        alike = (odds_histogram(log_odds, area, m) * looks).sum(axis=1)
+        weighed = (odds_histogram(log_odds, area, m, weight) * looks).sum(axis=1)
+        by_membership = by_membership.weighted(weighed / np.maximum(alike, np.finfo(float).tiny))
+    mean = np.bincount(area, weight, m) / np.maximum(heads, 1)
     return by_membership, None if by_origin is None else by_origin.weighted(mean)
+
+
+def unit_folds(vital: np.ndarray, units: Units | None) -> np.ndarray | None:
+    """Return (N,) the part of each record, all records of a unit in one; None where a side is of fewer than five units.
+
+    Parameters
+    ----------
+    vital : (N,) bool
+    units : (N,) statistical unit of each record; each its own where None
+    """
+    unit = unit_codes(units, len(vital))
+    has_members, has_others = (np.bincount(unit, side) > 0 for side in (vital, ~vital))
+    if min(has_members.sum(), has_others.sum()) < FOLDS:
+        return None
+    return folds(np.where(has_members & has_others, 2, has_members))[unit]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Lesson:
+    """What is known of n records from which an attacker learns.
+
+    Parameters
+    ----------
+    area : (n,) int, 0..m-1
+    vital : (n,) bool
+    fold : (n,) int, see `unit_folds`; None where too few are members, or others
+    weight : (n,) float, how many records each stands for
+    """
+
+    area: np.ndarray
+    vital: np.ndarray
+    fold: np.ndarray | None
+    weight: np.ndarray
+
+    def learned(
+        self, data: Microdata, hidden: Hidden, heads: np.ndarray, total: float
+    ) -> tuple[Coding, Membership | None, Recount | None]:
+        """Return how values are coded, who looks like a member, and where members look to be from.
+
+        Parameters
+        ----------
+        data : Microdata, n records
+        hidden : Hidden
+        heads : (m,) int, all records of each area
+        total : members in all areas
+        """
+        coding = Coding.fit(data, hidden.group.others(data.schema), self.weight)
+        codes, kept = coding.of(data), np.array(hidden.concealed, dtype=np.intp)
+        by_origin = recount_by_origin(codes, self.area, self.vital, heads, kept, total)
+        if self.fold is None or not coding.width:
+            return coding, None, by_origin
+        return coding, Membership.learned(codes, self.vital, self.fold), by_origin

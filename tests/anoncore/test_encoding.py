@@ -1,10 +1,14 @@
 """Microdata to matrix and back."""
 
+from functools import reduce
+from operator import add
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from anoncore import Encoder, Microdata, Schema, Variable
+from anoncore.encoding.moments import Moments, linear_encoder
 
 
 @pytest.mark.parametrize("form", ["calibrated", "mode"])
@@ -109,3 +113,14 @@ def test_reference_below_zero_under_a_log_is_defined():
     schema = Schema([Variable("x", "continuous", precision=1)])
     encoder = Encoder.fit(Microdata(pd.DataFrame({"x": [1.0, 10.0, 100.0]}), schema))
     assert np.isfinite(encoder.encode(Microdata(pd.DataFrame({"x": [-5.0, 0.0]}), schema))).all()
+
+
+@pytest.mark.parametrize("parts", [1, 3, 7])
+def test_a_linear_encoder_is_fitted_from_moments_of_parts(mixed, parts):
+    encoder = Encoder.fit(mixed, numeric="linear")
+    names = [block.variable.name for block in encoder.blocks]
+    cut = [mixed.take(rows) for rows in np.array_split(np.arange(len(mixed)), parts)]
+    moments = {name: reduce(add, (Moments.of(part, name) for part in cut)) for name in names}
+    again = linear_encoder(mixed.schema, moments)
+    assert again.column_names() == encoder.column_names()
+    np.testing.assert_allclose(again.encode(mixed), encoder.encode(mixed), atol=1e-12)

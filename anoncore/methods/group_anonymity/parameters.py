@@ -9,23 +9,37 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pywt
 
-from anoncore.claims import Claim
+from anoncore.claims import Claim, ClaimCheck
 from anoncore.custodian import CustodianReport
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError, InfeasibleError
 from anoncore.kernels.streams import Stream
 from anoncore.kernels.wavelet.layout import Graph, Grid, Layout, Line
 from anoncore.kernels.wavelet.redistribution import Goals, JointRoute, PaperRoute, Redistribution, redistribute
+from anoncore.kernels.wavelet.relocation import net_flows
 from anoncore.kernels.wavelet.signal_model import SignalModel
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.methods.group_anonymity.custodian import group_report
-from anoncore.methods.group_anonymity.exchange import exchanged_to, populations, with_claimed_counts
-from anoncore.methods.group_anonymity.pool import Counterparts
+from anoncore.methods.group_anonymity.exchange import (
+    check_countable,
+    exchange_back,
+    exchanged_to,
+    populations,
+    with_claimed_counts,
+)
+from anoncore.methods.group_anonymity.partitions import computed_apart, exchanged_over, figures_over, tallies_over
+from anoncore.methods.group_anonymity.pool import Counterparts, Exchange
 from anoncore.methods.group_anonymity.report import figures_of, notes_of
 from anoncore.microdata import Microdata, Schema
 from anoncore.parameters import not_below
+from anoncore.partitions.hidden_groups import group_counts_check, reinference_check
+from anoncore.partitions.release import PartitionedRelease
+from anoncore.partitions.store import Executor
+from anoncore.partitions.table import PartitionedTable
 from anoncore.release import Release
 from anoncore.risk.group_masking import Group, GroupCounts, Hidden, InversionAudit, ReinferenceAudit
+
+RESTORED = "after the later steps the group's counts were restored by moving members again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,32 +344,60 @@ class GroupAnonymity(Method):
         InfeasibleError
             When goals contradict each other (it names them), or too few records can move.
         """
-        if problems := self.problems(data.schema, edits):
-            raise AnonymizationError("\n".join(problems))
+        self._check(data.schema, edits)
         group = self.group()
         if not (group.weights(data.frame) > 0).all():
             raise AnonymizationError(f"weight: {self.weight!r} must be above 0 in every record, and missing in none")
         counts, population = group.counts(data.frame), populations(group, data.frame)
-        if not counts.any():
-            raise AnonymizationError("vital: no record of the areas in order belongs to the group")
         chosen = self._new_counts(counts, population)
-        if not chosen.moved:
-            raise InfeasibleError("the goals move no record; state one that the counts do not meet already")
         target = chosen.target if self.weight is None else chosen.unrounded * (counts.sum() / chosen.unrounded.sum())
-        masked, moved = exchanged_to(data, group, target, self._counterparts(), edits, Stream.of(rng))
+        masked, moves = exchanged_to(data, group, target, self._counterparts(), edits, Stream.of(rng))
         if self.weight is not None:
             chosen = replace(chosen, target=group.counts(masked.frame))
             self._check_reached(counts, chosen.target, float(group.weights(data.frame).max()))
         hidden = self._hidden(counts, population, chosen.target, chosen.beta)
-        figures, exact = figures_of(data, masked, hidden, chosen, moved)
+        figures, exact = figures_of(data, masked, hidden, chosen, moves)
         return Release(
             data=masked,
-            claims=(GroupCounts(hidden=hidden), InversionAudit(hidden=hidden), ReinferenceAudit(hidden=hidden)),
+            claims=_claims(hidden),
             keeps_records=True,
             notes=notes_of(hidden, figures, self._swapped, in_households=bool(data.schema.with_role("household"))),
             figures=figures,
             confidential={"before": counts, "after": chosen.target, "population": population} | exact,
         )
+
+    def anonymize_partitioned(
+        self, run: Executor, table: PartitionedTable, *, name: str, edits: EditSet, rng: np.random.Generator
+    ) -> PartitionedRelease:
+        """Move members of the group in a table in partitions.
+
+        Variables that edits compute are copied, and play no part: they are computed again afterwards.
+        """
+        if self.weight is not None:
+            return super().anonymize_partitioned(run, table, name=name, edits=edits, rng=rng)
+        own = computed_apart(table, edits)
+        self._check(own.schema, edits)
+        counted, m = tallies_over(run, own, self.group()), len(self.order)
+        counts, population = counted[1, :m], counted[:, :m].sum(axis=0)
+        chosen, counterparts = self._new_counts(counts, population), self._counterparts()
+        flows = net_flows(counts, chosen.target, counterparts.distances)
+        exchange = Exchange(self.group(), flows, counterparts, edits.within(own.schema.masked), Stream.of(rng))
+        masked, moves = exchanged_over(run, own, exchange, counted, name)
+        hidden = self._hidden(counts, population, chosen.target, chosen.beta)
+        figures, exact = figures_over(run, (own, masked), hidden, chosen, moves)
+        return PartitionedRelease(
+            data=replace(masked, schema=table.schema),
+            claims=_claims(hidden),
+            keeps_records=True,
+            given=table,
+            notes=notes_of(hidden, figures, self._swapped, in_households=False),
+            figures=figures,
+            confidential={"before": counts, "after": chosen.target, "population": population} | exact,
+        )
+
+    def _check(self, schema: Schema, edits: EditSet) -> None:
+        if problems := self.problems(schema, edits):
+            raise AnonymizationError("\n".join(problems))
 
     def restore(
         self, data: Microdata, claims: tuple[Claim, ...], *, edits: EditSet, rng: np.random.Generator
@@ -372,8 +414,44 @@ class GroupAnonymity(Method):
             if isinstance(claim, GroupCounts) and not claim.check(data).holds:
                 counterparts = self._counterparts() if claim.hidden.group == self.group() else Counterparts()
                 data = with_claimed_counts(data, claim.hidden, counterparts, edits, Stream.of(rng))
-        note = "after the later steps the group's counts were restored by moving members again"
-        return data, () if data is before else (note,)
+        return data, () if data is before else (RESTORED,)
+
+    def restore_partitioned(
+        self,
+        run: Executor,
+        table: PartitionedTable,
+        claims: tuple[Claim, ...],
+        *,
+        name: str,
+        edits: EditSet,
+        rng: np.random.Generator,
+    ) -> tuple[PartitionedTable, tuple[str, ...]]:
+        """Move members of a table in partitions once more where later steps have carried them away."""
+        own = computed_apart(table, edits)
+        for claim in claims:
+            if isinstance(claim, GroupCounts):
+                group = claim.hidden.group
+                check_countable(group, own.schema)
+                counted, stream = tallies_over(run, own, group), Stream.of(rng)
+                back = exchange_back(claim.hidden, counted, self._counterparts(), own.schema, edits, stream)
+                if back is not None:
+                    masked, _ = exchanged_over(run, own, back, counted, name)
+                    return replace(masked, schema=table.schema), (RESTORED,)
+        return table, ()
+
+    def check_partitioned(
+        self, run: Executor, table: PartitionedTable, claims: tuple[Claim, ...]
+    ) -> tuple[ClaimCheck, ...]:
+        """Check the claims on all records; what they find is the same as in memory."""
+        checks = []
+        for claim in claims:
+            if isinstance(claim, GroupCounts):
+                checks.append(group_counts_check(run, table, claim))
+            elif isinstance(claim, ReinferenceAudit):
+                checks.append(reinference_check(run, table, claim))
+            elif isinstance(claim, InversionAudit):
+                checks.append(claim.check(table))
+        return tuple(checks)
 
     def custodian_report(self, confidential: Mapping[str, np.ndarray]) -> CustodianReport:
         """Return the counts before and after, and what other settings would have kept, moved and given away."""
@@ -411,6 +489,23 @@ class GroupAnonymity(Method):
         )
 
     def _new_counts(self, counts: np.ndarray, population: np.ndarray) -> Redistribution:
+        """Return the new counts (m,) of the group.
+
+        Raises
+        ------
+        AnonymizationError
+            When no record is in the group.
+        InfeasibleError
+            When goals contradict each other, or no record would move.
+        """
+        if not counts.any():
+            raise AnonymizationError("vital: no record of the areas in order belongs to the group")
+        chosen = self._redistributed(counts, population)
+        if not chosen.moved:
+            raise InfeasibleError("the goals move no record; state one that the counts do not meet already")
+        return chosen
+
+    def _redistributed(self, counts: np.ndarray, population: np.ndarray) -> Redistribution:
         route: JointRoute | PaperRoute
         if self.route == "paper":
             given = self.coefficients
@@ -420,6 +515,10 @@ class GroupAnonymity(Method):
             paid = np.array(weights) if self.weights else None
             route = JointRoute(share=self.share, weights=paid, spread=self.spread)
         return redistribute(counts, self.goals(), self.model(population), route=route, details=self.details)
+
+
+def _claims(hidden: Hidden) -> tuple[Claim, ...]:
+    return GroupCounts(hidden=hidden), InversionAudit(hidden=hidden), ReinferenceAudit(hidden=hidden)
 
 
 def _is_number(value: Any) -> bool:

@@ -2,81 +2,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from anoncore.encoding import Encoder
-from anoncore.kernels.wavelet import relocation
+from anoncore.encoding.moments import Moments, linear_encoder
 from anoncore.kernels.wavelet.redistribution import Redistribution
-from anoncore.microdata import Microdata
+from anoncore.kernels.wavelet.relocation import Moves, mean_shift_bound
+from anoncore.microdata import Microdata, Schema
 from anoncore.risk.group_masking import Group, Hidden
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Changes:
+    """What a move changed, in sums over records.
+
+    Parameters
+    ----------
+    changed : records whose area, or whether they are members, is another
+    relocated : records whose area is another
+    counts : (m,) the group after the move
+    before, after : (m,) the totals of all records
+    heads : (m,) int, the records after
+    shifts : (m, t) sums of the other variables, encoded, of records that came, less those of records that left
+    """
+
+    changed: int
+    relocated: int
+    counts: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+    heads: np.ndarray
+    shifts: np.ndarray
+
+    @classmethod
+    def of(cls, before: Microdata, after: Microdata, group: Group, encoder: Encoder) -> Changes:
+        """Compare a part of the records with what the move made of them."""
+        home, away, m = group.areas(before.frame), group.areas(after.frame), len(group.order)
+        vital = group.members(before.frame), group.members(after.frame)
+        moved = np.flatnonzero(home != away)
+        x = encoder.encode(before.take(moved))
+        shifts = [
+            np.bincount(away[moved], x[:, j], m) - np.bincount(home[moved], x[:, j], m) for j in range(x.shape[1])
+        ]
+        everyone = np.ones(len(before), dtype=bool)
+        return cls(
+            changed=int(((home != away) | (vital[0] != vital[1])).sum()),
+            relocated=len(moved),
+            counts=group.totals(after.frame, vital[1]),
+            before=group.totals(before.frame, everyone),
+            after=group.totals(after.frame, everyone),
+            heads=np.bincount(away[away >= 0], minlength=m),
+            shifts=np.column_stack([np.zeros(m), *shifts]),
+        )
+
+    @classmethod
+    def summed(cls, parts: Sequence[Changes]) -> Changes:
+        """Return the changes of all parts of the records."""
+        return cls(*(sum(values[1:], values[0]) for values in zip(*(vars(one).values() for one in parts), strict=True)))
+
+    @property
+    def mean_shift(self) -> np.ndarray:
+        """By how much the mean of each other variable has changed in each area, (m, t), in standard deviations."""
+        return self.shifts / np.maximum(self.heads, 1)[:, None]
+
+
+def others_in_areas(group: Group, data: Microdata) -> dict[str, Moments]:
+    """Return the moments of the variables of `others_of` of those records that are in the areas."""
+    inside = data.take(np.flatnonzero(group.areas(data.frame) >= 0))
+    return {name: Moments.of(inside, name) for name in others_of(group, data.schema)}
+
+
+def others_of(group: Group, schema: Schema) -> list[str]:
+    """Return the variables whose means a move shifts."""
+    return [name for name in group.others(schema) if name != group.weight]
+
+
 def figures_of(
-    before: Microdata, after: Microdata, hidden: Hidden, chosen: Redistribution, moved: relocation.Moves
+    before: Microdata, after: Microdata, hidden: Hidden, chosen: Redistribution, moves: Moves
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """Return the published figures of the move, counted in the two files, and those for the custodian alone.
+    """Return the published figures of the move, counted in the two files, and those for the custodian alone."""
+    group, schema = hidden.group, before.schema
+    # One scale for all areas in order; only records that moved count in the sums.
+    encoder = linear_encoder(schema, others_in_areas(group, before))
+    changes = Changes.of(before, after, group, encoder)
+    figures, exact = figures_from(changes, hidden, chosen, moves)
+    if schema.with_role("household") and changes.relocated:
+        figures |= {"households_split": _split(before, group.areas(before.frame), group.areas(after.frame))}
+    return figures, exact
+
+
+def figures_from(
+    changes: Changes, hidden: Hidden, chosen: Redistribution, moves: Moves
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Return the published figures of the move, and those for the custodian alone.
 
     How many records moved shows what a capped area has lost, so it is published as a power of ten. No means
     of single areas are published; the largest shift is rounded up.
     """
-    group, m = hidden.group, len(hidden.group.order)
-    home, away = group.areas(before.frame), group.areas(after.frame)
-    members = group.members(before.frame), group.members(after.frame)
-    changed = np.flatnonzero((home != away) | (members[0] != members[1]))
-    heads = np.bincount(away[away >= 0], minlength=m)
-    shift = _mean_shift(before, group, home, away, heads)
-    share = len(changed) / max(heads.sum(), 1)
-    was, now = (group.totals(one.frame, np.ones(len(one), dtype=bool)) for one in (before, after))
+    share, shift = changes.changed / max(changes.heads.sum(), 1), changes.mean_shift
     figures = {
         "details_kept": _two_digits(chosen.beta),
-        "counts_off": int((~np.isclose(group.counts(after.frame), hidden.target, rtol=1e-9)).sum()),
-        "populations_off": int((~np.isclose(was, now, rtol=1e-9)).sum()),
+        "counts_off": int((~np.isclose(changes.counts, hidden.target, rtol=1e-9)).sum()),
+        "populations_off": int((~np.isclose(changes.before, changes.after, rtol=1e-9)).sum()),
         "records_moved_at_most": float(f"{10.0 ** np.ceil(np.log10(share)):.0e}") if share else 0.0,
         "largest_mean_shift_at_most": _rounded_up(float(np.abs(shift).max(initial=0.0))),
-        "cost_per_record": _two_digits(moved.cost / max(len(changed) / 2, 1)),
+        "cost_per_record": _two_digits(moves.cost / max(changes.changed / 2, 1)),
         "goals_unmet": len(chosen.unmet),
     }
-    if before.schema.with_role("household") and (home != away).any():
-        figures |= {"households_split": _split(before, home, away, changed)}
     exact = {
         "exact_share": np.array(chosen.beta),
         "agreement": np.array(chosen.agreement),
         "group_moved": np.array(chosen.moved),
-        "records_moved": np.array(len(changed)),
-        "units_moved": np.array(moved.moved_units),
+        "records_moved": np.array(changes.changed),
+        "units_moved": np.array(moves.moved_units),
         "mean_shift": shift,
-        "mean_shift_bound": relocation.mean_shift_bound(moved, heads),
-        "flows": moved.flow_members,
+        "mean_shift_bound": mean_shift_bound(moves, changes.heads),
+        "flows": moves.flow_members,
     }
     return figures, exact
 
 
-def _mean_shift(
-    data: Microdata,
-    group: Group,
-    home: np.ndarray,
-    away: np.ndarray,
-    population: np.ndarray,
-) -> np.ndarray:
-    """Return (m, t): by how much the mean of each other variable has changed in each area of (m,) records."""
-    names, m, changed = group.others(data.schema), len(population), np.flatnonzero(home != away)
-    names = [name for name in names if name != group.weight]
-    if not names or not len(changed):
-        return np.zeros((m, 1))
-    # One scale for all areas in order; only records that moved count in the sums.
-    encoder = Encoder.fit(data.take(np.flatnonzero(home >= 0)).select(names), numeric="linear")
-    x = encoder.encode(data.take(changed).select(names))
-    sums = [np.bincount(away[changed], x[:, j], m) - np.bincount(home[changed], x[:, j], m) for j in range(x.shape[1])]
-    return np.column_stack([np.zeros(m), *sums]) / np.maximum(population, 1)[:, None]
-
-
-def _split(data: Microdata, home: np.ndarray, away: np.ndarray, changed: np.ndarray) -> int:
+def _split(data: Microdata, home: np.ndarray, away: np.ndarray) -> int:
     """Return how many households that were in one area are in two."""
     names = list(data.schema.with_role("household"))
     frame = data.frame[names].assign(home=home, away=away)
-    moved = frame.iloc[changed][names].dropna().drop_duplicates()
+    moved = frame.loc[home != away, names].dropna().drop_duplicates()
     members = frame.merge(moved, on=names)
     areas = members.groupby(names, observed=True)[["home", "away"]].nunique()
     return int(((areas["home"] == 1) & (areas["away"] > 1)).sum())

@@ -13,7 +13,15 @@ from anoncore.kernels.wavelet.redistribution import Goals
 from anoncore.kernels.wavelet.signal_model import SignalModel
 from anoncore.methods import GroupAnonymity
 from anoncore.risk import _reinference as reinference
-from anoncore.risk.group_masking import Group, GroupCounts, Hidden, InversionAudit, ReinferenceAudit, recounts
+from anoncore.risk.group_masking import (
+    Group,
+    GroupCounts,
+    Hidden,
+    InversionAudit,
+    ReinferenceAudit,
+    recounts,
+    unit_folds,
+)
 
 PAPER_AREAS = (
     *("06010", "06020", "06030", "06040", "06060", "06070", "06080", "06090"),
@@ -159,6 +167,15 @@ def test_what_sharing_out_by_population_shows_is_no_find():
 # -- the recounts themselves
 
 
+def log_odds(codes, vital, units=None):
+    fold = unit_folds(vital, units)
+    return reinference.Membership.learned(codes, vital, fold).log_odds(codes, fold)
+
+
+def recounted(odds, area, areas, total):
+    return reinference.recount_by_membership(reinference.odds_histogram(np.log(odds), area, areas), total)
+
+
 def test_odds_and_recount_against_a_general_optimiser():
     r = rng(2)
     area = np.repeat([0, 1], [4000, 6000])
@@ -169,9 +186,9 @@ def test_odds_and_recount_against_a_general_optimiser():
             3 + r.integers(0, 2, 10_000),
         ]
     ).astype(np.int32)
-    odds = reinference.membership_odds(reinference.Coded(codes, 5), vital)
+    odds = np.exp(log_odds(reinference.Coded(codes, 5), vital))
     np.testing.assert_allclose([np.median(odds[codes[:, 0] == k]) for k in range(3)], [3.0, 1.0, 0.2], rtol=0.15)
-    found = reinference.recount_by_membership(odds, area, 2, float(vital.sum()))
+    found = recounted(odds, area, 2, float(vital.sum()))
     free = [
         minimize(lambda p, o=odds[area == a]: -np.log(1 + p[0] * (o - 1)).sum(), [0.2], bounds=[(1e-6, 1)]).x[0]
         * (area == a).sum()
@@ -191,7 +208,7 @@ def test_errors_of_the_recount_are_those_of_repeated_draws():
         vital = r.random(12_000) < np.array([0.02, 0.1, 0.05])[area]
         level = np.where(vital, r.random(12_000) < 0.7, r.random(12_000) < 0.2)
         odds = np.where(level, 3.5, 0.375)
-        found = reinference.recount_by_membership(odds, area, 3, float(vital.sum()))
+        found = recounted(odds, area, 3, float(vital.sum()))
         counts.append(found.counts - np.bincount(area, vital))
         errors.append(found.errors)
     spread = np.sqrt((np.array(counts) ** 2).mean(axis=0))
@@ -204,7 +221,7 @@ def test_origin_is_exact_when_the_home_is_known():
     vital = r.random(20_000) < np.array([0.01, 0.02, 0.3, 0.05, 0.001])[home]
     area = np.where(vital, r.integers(0, 5, 20_000), home)
     codes = reinference.Coded(home[:, None].astype(np.int32), 5)
-    found = reinference.recount_by_origin(codes, area, vital, 5, np.array([2]), float(vital.sum()))
+    found = reinference.recount_by_origin(codes, area, vital, np.bincount(area), np.array([2]), float(vital.sum()))
     np.testing.assert_allclose(found.counts, np.bincount(home[vital], minlength=5), atol=5)
     assert (found.errors < 0.1 * found.counts + 5).all()
 
@@ -216,7 +233,7 @@ def test_beyond_64_areas_those_of_interest_are_told_from_the_rest():
     area = np.where(vital, r.integers(0, 80, 40_000), home)
     codes = reinference.Coded((home // 2)[:, None].astype(np.int32), 40)
     total = float(vital.sum())
-    found = reinference.recount_by_origin(codes, area, vital, 80, np.array([16, 17]), total)
+    found = reinference.recount_by_origin(codes, area, vital, np.bincount(area), np.array([16, 17]), total)
     truth = np.bincount(home[vital], minlength=80)[16:18]
     assert found.counts[16:18].sum() == pytest.approx(truth.sum(), rel=0.1)
     assert (found.errors[:16] == total).all()
@@ -237,10 +254,11 @@ def test_constants_gaps_and_many_levels_are_coded():
     frame["one"] = "same"
     frame["id"] = [f"p{i}" for i in range(500)]
     data = table(frame)
-    found = reinference.coded(data, ["age", "one", "id", "sex"])
+    found = reinference.Coding.fit(data, ["age", "one", "id", "sex"], np.ones(500)).of(data)
     codes = found.ones
-    assert codes.shape == (500, 3)
-    assert codes.max() == found.width - 1
+    # A constant has no column.
+    assert (codes[:, 1] == found.width).all()
+    assert codes[:, [0, 2, 3]].max() == found.width - 1
     assert len(np.unique(codes[:, 0])) <= reinference.BINS + 1
     assert (codes[frame["age"].isna(), 0] == codes[0, 0]).all()
 
@@ -338,7 +356,7 @@ def test_no_record_is_judged_by_what_learned_from_its_unit():
     units = np.repeat(np.arange(200), 3)
     codes = reinference.Coded(np.column_stack([units, 200 + rng.integers(0, 4, 600)]), 204)
     vital = np.isin(units, rng.choice(200, 60, replace=False))
-    alone, together = (reinference.membership_odds(codes, vital, u) for u in (None, units))
+    alone, together = (np.exp(log_odds(codes, vital, u)) for u in (None, units))
     assert alone[vital].mean() > 2 * alone[~vital].mean()
     assert together[vital].mean() == pytest.approx(together[~vital].mean(), rel=0.2)
-    assert reinference.membership_odds(codes, units < 3, units) is None
+    assert unit_folds(units < 3, units) is None

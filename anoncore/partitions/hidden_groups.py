@@ -1,0 +1,186 @@
+"""Claims about a group that is hidden, checked on all records of a table in partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from anoncore.claims import ClaimCheck
+from anoncore.microdata import Microdata
+from anoncore.partitions.store import ColumnStore, Executor, work_name
+from anoncore.partitions.table import PartitionedTable, values_of
+from anoncore.risk._reinference import (
+    FOLDS,
+    ODDS,
+    Coding,
+    Membership,
+    Recount,
+    folds,
+    is_learned_from,
+    learned_shares,
+    odds_histogram,
+    recount_by_membership,
+)
+from anoncore.risk.group_masking import NOT_RELEASED, Group, GroupCounts, Hidden, Lesson, ReinferenceAudit
+
+
+def group_counts_check(run: Executor, table: PartitionedTable, claim: GroupCounts) -> ClaimCheck:
+    """Count the group in all partitions, area by area; exact."""
+    if not claim.hidden.group.is_stated_by(table.schema):
+        return claim.outcome(False, NOT_RELEASED, table)
+    return claim.compared(_tallies(run, table, claim.hidden.group).sum(axis=0)[1], table)
+
+
+def reinference_check(run: Executor, table: PartitionedTable, claim: ReinferenceAudit) -> ClaimCheck:
+    """Attack all records of a table in partitions, as `ReinferenceAudit.check` does in memory."""
+    if not claim.hidden.group.is_stated_by(table.schema):
+        return claim.outcome(False, NOT_RELEASED, table)
+    return claim.compared(*recounts_over(run, table, claim.hidden), table)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Attack:
+    """What tasks need: the table, the group, how many records are learned from, and the name of their columns."""
+
+    table: PartitionedTable
+    group: Group
+    shares: np.ndarray
+    work: str
+
+    @property
+    def names(self) -> list[str]:
+        """The variables that are learned from."""
+        return self.group.others(self.table.schema)
+
+    @property
+    def sample(self) -> PartitionedTable:
+        """The records that are learned from."""
+        return PartitionedTable(self.work, self.table.schema.select(self.names), ())
+
+    def columns(self) -> list[str]:
+        """Return the names of all columns that are written."""
+        own = ("known", "edges", "places", "membership", "odds")
+        return [*self.sample.columns, *(self.column(name) for name in own)]
+
+    def column(self, name: str) -> str:
+        return f"{self.work}:{name}"
+
+    def sides(self, store: ColumnStore, partition: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return (n,) the area of each record of a partition, −1 elsewhere, and whether it is a member."""
+        return _sides(store, partition, self.table, self.group)
+
+
+def recounts_over(run: Executor, table: PartitionedTable, hidden: Hidden) -> tuple[Recount | None, Recount | None]:
+    """Return what `anoncore.risk.group_masking.recounts` counts in the records of all partitions.
+
+    Parameters
+    ----------
+    run : Executor
+    table : PartitionedTable, each record a unit of its own
+    hidden : Hidden, of a group that is counted by records
+
+    Notes
+    -----
+    Claim: the same counts as in memory, whatever the partitions: which records are learned from, and which part of
+    five each is in, depends on their numbers alone; one task learns from at most about 62 500 members and as many
+    others; every record of the areas is judged, and what is added up of it is an integer.
+    """
+    parts = _tallies(run, table, hidden.group)
+    counts = parts.sum(axis=0)
+    attack = _Attack(table, hidden.group, learned_shares(counts.sum(axis=1)), work_name("reinference"))
+    if not attack.names:
+        return None, None
+    firsts, count = (np.cumsum(table.rows) - table.rows).tolist(), len(table.rows)
+    ranks = (np.cumsum(parts.sum(axis=2), axis=0) - parts.sum(axis=2)).tolist()
+    sizes = run.map(_choose, table.partitions(), firsts, ranks, [attack] * count)
+    ((learned, by_origin),) = run.map(_learn, [0], [attack], [hidden], [tuple(sizes)], [counts])
+    by_membership = None
+    if learned:
+        run.map(_judge, table.partitions(), ranks, [attack] * count)
+        histogram = np.zeros((len(hidden.group.order), len(ODDS)), dtype=np.int64)
+        for partition in table.partitions():
+            histogram += run.store.read(attack.column("odds"), partition)
+        by_membership = recount_by_membership(histogram, float(counts[1].sum()))
+    for column in attack.columns():
+        run.store.remove(column)
+    return by_membership, by_origin
+
+
+def _tallies(run: Executor, table: PartitionedTable, group: Group) -> np.ndarray:
+    """Return (P, 2, m): of each partition and area the records outside the group, and its members."""
+    count = len(table.rows)
+    return np.array(run.map(_tally, table.partitions(), [table] * count, [group] * count))
+
+
+def _tally(store: ColumnStore, partition: int, table: PartitionedTable, group: Group) -> np.ndarray:
+    area, vital = _sides(store, partition, table, group)
+    return np.stack([np.bincount(area[side & (area >= 0)], minlength=len(group.order)) for side in (~vital, vital)])
+
+
+def _sides(store: ColumnStore, partition: int, table: PartitionedTable, group: Group) -> tuple[np.ndarray, np.ndarray]:
+    frame = table.load(store, partition, (group.parameter, *group.variables)).frame
+    return group.areas(frame), group.members(frame)
+
+
+def _folds(area: np.ndarray, vital: np.ndarray, ranks: list[int]) -> np.ndarray:
+    """Return (n,) the part of five of each record of the areas, where so many others and members came before."""
+    inside = area >= 0
+    fold = np.full(len(area), -1)
+    fold[inside] = folds(vital[inside].astype(np.intp), ranks)
+    return fold
+
+
+def _choose(store: ColumnStore, partition: int, first: int, ranks: list[int], attack: _Attack) -> int:
+    """Write the records that are learned from, and what is known of them; return how many there are."""
+    area, vital = attack.sides(store, partition)
+    rows = np.flatnonzero(is_learned_from(first, vital, attack.shares) & (area >= 0))
+    for name in attack.names:
+        values = store.read(attack.table.column(name), partition)[rows]
+        store.write(attack.sample.column(name), partition, values)
+    store.write(attack.column("known"), partition, np.stack([area, vital, _folds(area, vital, ranks)], axis=1)[rows])
+    return len(rows)
+
+
+def _learn(
+    store: ColumnStore,
+    _: int,
+    attack: _Attack,
+    hidden: Hidden,
+    sizes: tuple[int, ...],
+    counts: np.ndarray,
+) -> tuple[bool, Recount | None]:
+    """Learn from the chosen records; return whether it is known who looks like a member, and the count by origin."""
+    sample = replace(attack.sample, rows=sizes)
+    columns = {
+        v.name: values_of(v, np.concatenate([store.read(sample.column(v.name), p) for p in sample.partitions()]))
+        for v in sample.schema
+    }
+    area, vital, fold = np.concatenate([store.read(attack.column("known"), p) for p in sample.partitions()]).T
+    enough = counts.sum(axis=1).min() >= FOLDS
+    known = Lesson(area, vital == 1, fold if enough else None, 1.0 / attack.shares[vital])
+    data = Microdata.trusted(pd.DataFrame(columns), sample.schema)
+    coding, membership, by_origin = known.learned(data, hidden, counts.sum(axis=0), float(counts[1].sum()))
+    if membership is None:
+        return False, by_origin
+    for number, (edges, places) in enumerate(zip(coding.edges, coding.places, strict=True)):
+        store.write(attack.column("edges"), number, edges)
+        store.write(attack.column("places"), number, places)
+    store.write(attack.column("membership"), 0, np.vstack([membership.coefficients, membership.intercepts]))
+    return True, by_origin
+
+
+def _judge(store: ColumnStore, partition: int, ranks: list[int], attack: _Attack) -> None:
+    """Write how many records of each area of one partition have which odds."""
+    names = tuple(attack.names)
+    edges, places = (
+        tuple(store.read(attack.column(one), number) for number in range(len(names))) for one in ("edges", "places")
+    )
+    learned = store.read(attack.column("membership"), 0)
+    coding = Coding(names, edges, places, len(learned) - 1)
+    area, vital = attack.sides(store, partition)
+    rows, fold = np.flatnonzero(area >= 0), _folds(area, vital, ranks)
+    codes = coding.of(attack.table.load(store, partition, names, rows))
+    log_odds = Membership(learned[:-1], learned[-1]).log_odds(codes, fold[rows])
+    store.write(attack.column("odds"), partition, odds_histogram(log_odds, area[rows], len(attack.group.order)))
