@@ -34,8 +34,8 @@ from tasks.intake.ingest import Ingested
 from tasks.intake.series import draw
 from tasks.intake.split import Sides, Split
 from tasks.intake.validate import Validated, validate_masked
-from tasks.masking.anonymize import Masked, ShadowMask
-from tasks.masking.partitions import mask_records
+from tasks.masking.anonymize import Masked, ShadowMask, of_single_records
+from tasks.masking.partitions import mask_part, mask_records
 from tasks.policy.assessment import Assessment, PriorReleases
 from tasks.policy.verdict import decide
 from tasks.publication.candidate import Candidate, prepare_data
@@ -218,7 +218,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
         published=earlier,
     )
     stated = Stated(_identity(plan, digest, given.masking), plan.steps, plan.seed, plan.edits, plan.policy, rebuild)
-    shown = Shown(*tested, assessed.curves, game.custodian_report if game else None)
+    shown = Shown(*tested, assessed.curves, masked.confidential, game.custodian_report if game else None)
     candidate = step("Write the report", document, run, gather(run, stated, results), shown, plan.steps, runner.show)
     mlflow_run = step("Log to MLflow", _track, run, candidate, file, retry=True)
     outcome = step("Publish, keep or reject", conclude, run, candidate, mlflow_run, members)
@@ -241,9 +241,7 @@ def _tested(file: PlanFile, given: Prepared, sides: Split, masked: Masked, step:
     if sub is None:
         return MaskedSides(sides, masked)
     own = given.run.branch("sub-table", "sub-table")
-    return MaskedSides(
-        sub, step("Mask the sub-table", mask_records, own, sub.original, plan.steps, plan.edits.edit_set())
-    )
+    return MaskedSides(sub, step("Mask the sub-table", mask_part, own, sub.original, plan.steps, plan.edits.edit_set()))
 
 
 def _identity(plan: Plan, digest: str, masking: str) -> PlanIdentity:
@@ -306,7 +304,7 @@ def _played(file: PlanFile, given: Prepared, sides: Sides, masked: Masked, runne
     plan, label = file.plan, "Play the in/out game"
     if not plan.game.shadows:
         return None
-    whole = ShadowMask(plan.steps, plan.edits.edit_set())
+    whole = ShadowMask(of_single_records(plan.steps), plan.edits.edit_set())
     units = given.split.summary.original_units
     game = GamePlan(plan.name, whole, plan.game, masked.hidden_variables, plan.series.omitted(units) / units)
     progress = partial(runner.progress, label)

@@ -19,6 +19,7 @@ from tasks.intake.series import SeriesSection
 from tasks.intake.source import SourceSection
 from tasks.intake.split import ReferenceSection
 from tasks.intake.validate import EditsSection
+from tasks.masking.partitions import block_obstacles
 from tasks.publication.candidate import PublicationSection
 
 Engine = Literal["memory", "local", "dask", "auto"]
@@ -98,10 +99,15 @@ def _table_obstacles(plan: Plan) -> Iterator[str]:
         if step.over_partitions == "none":
             needs = f"{_why(step.method)}, since that needs the whole table"
             yield f"has no {step.method} {needs}; these do not: {_able(step.method)}"
+    yield from block_obstacles(plan.steps, plan.edits.edit_set(), plan.variables)
 
 
 def _why(method: str) -> str:
-    why = {"rare-levels": "unless its action is redistribute", "mdav": "with within"}
+    why = {
+        "rare-levels": "unless its action is redistribute",
+        "mdav": "with within",
+        "group-anonymity": "with weight",
+    }
     return why.get(method, "with these parameters")
 
 

@@ -66,21 +66,25 @@ def with_full_release(
     )
     assert source is not None
     others = None if beside is None else beside.table
-    tables = ComparedTables(source.table, released.table, others, people.encoder, people.shrinkage)
+    # Where a group alone is hidden, single records are measured as if none had moved.
+    single = source if assessment.as_source else released
+    tables = ComparedTables(source.table, single.table, others, people.encoder, people.shrinkage)
     together = people.kept_together & _rarely_missing(names, original, released) if people.kept_together else set()
     measured = FullRelease(
         records=Records(len(original), len(released), None if reference is None else len(reference)),
-        identical=_identical(run, source, released, beside, names, policy.tail_p),
-        nearest=_nearest(released, people),
+        identical=_identical(run, source, single, beside, names, policy.tail_p),
+        nearest=_nearest(single, people),
         # A test that cannot reach the level at which its gate asks shows nothing.
         close=_close(
             run.rng("close-records"), original.executor, tables, people.members, section.tau, policy.full_release_p
         ),
-        shifts=tuple(_shift(released.schema[name], original, released) for name in names),
+        shifts=tuple(
+            _shift(released.schema[name], original, released) for name in names if name not in masked.hidden_variables
+        ),
     )
     return replace(
         assessment,
-        risk=replace(assessment.risk, dominance=_dominance(source, released, beside)),
+        risk=replace(assessment.risk, dominance=_dominance(source, single, beside)),
         claims=masked.claims,
         source_values=masked.source_values,
         method_figures=masked.figures,

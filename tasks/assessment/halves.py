@@ -10,7 +10,7 @@ from tasks.assessment.prior_releases import AT_MOST, by_all_releases
 from tasks.common.run import Run
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
-from tasks.masking.partitions import mask_records
+from tasks.masking.partitions import mask_part
 from tasks.policy.assessment import Half, PriorReleases
 from tasks.record.entry import ReleaseFacts
 
@@ -43,14 +43,14 @@ def judge_half(run: Run, number: int, half: Sides, plan: Sections, earlier: Earl
     """
     own = run.branch(f"half-{number}", f"half-{number}")
     edits = plan.edits.edit_set()
-    masked = mask_records(own, half.original, plan.steps, edits)
+    masked = mask_part(own, half.original, plan.steps, edits)
     judged = assess_half(own, half, masked, plan.assessment, plan.policy)
     if not earlier.releases:
         return judged
     repeated = [masked]
     for time in range(1, min(earlier.of_plan, AT_MOST) + 1):
         name = f"release-{time}"
-        repeated.append(mask_records(own.branch(name, name), half.original, plan.steps, edits))
+        repeated.append(mask_part(own.branch(name, name), half.original, plan.steps, edits))
     return replace(judged, prior_releases=_together(own, half, repeated, plan.assessment, earlier))
 
 

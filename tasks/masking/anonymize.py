@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
@@ -19,6 +19,7 @@ from anoncore.edits.model import EditSet
 from anoncore.edits.repair import Repaired, repair
 from anoncore.method import Method
 from anoncore.microdata import Microdata, Schema
+from anoncore.partitions.release import PartitionedRelease
 from anoncore.recoding import Recoding
 from anoncore.registry import METHODS, anonymize
 from anoncore.release import Release
@@ -96,17 +97,24 @@ class Masked(MaskReport):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Done:
-    """A step that was carried out: its number, its parameters, the data it was given, and its release."""
+class DoneStep:
+    """A step that was carried out: its number, its parameters, and its release, of a table in memory or partitions."""
 
     number: int
     step: Step
-    given: Microdata
-    release: Release
+    release: Release | PartitionedRelease
 
     def named(self, values: Mapping[str, T]) -> dict[str, T]:
         """Return values under names that say of which step they are."""
         return {f"step{self.number}.{name}": value for name, value in values.items()}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Done(DoneStep):
+    """A step that was carried out in memory, and the data that it was given."""
+
+    release: Release
+    given: Microdata
 
 
 class Streams(Protocol):
@@ -126,6 +134,11 @@ class MaskedRecords:
     notes: tuple[str, ...]
     keeps_records: bool
 
+    @property
+    def points(self) -> Microdata | None:
+        """The same records as single values, where the last step releases ranges."""
+        return self.done[-1].release.points if self.done else None
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _ShadowStreams:
@@ -138,6 +151,16 @@ class _ShadowStreams:
         return self.generator.spawn(1)[0]
 
 
+def of_single_records(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Return the steps that are carried out on a part of a table by which a release of all of it is judged.
+
+    Those that hide a group are left out: their goals are counts of the whole table, which a part cannot meet, and what
+    they claim is checked on the whole release. They protect no single record, so that a part without them is attacked
+    no less: each of its records is where it was.
+    """
+    return tuple(step for step in steps if not step.hidden_variables)
+
+
 @dataclass(frozen=True)
 class ShadowMask:
     """The masking of a plan for shadow releases of other people: steps, edits and repair, and nothing is stored."""
@@ -148,7 +171,7 @@ class ShadowMask:
     def __call__(self, data: Microdata, rng: np.random.Generator) -> Microdata:
         """Return what would be released of ``data``, ranges as single values."""
         masked = masked_records(_ShadowStreams(rng), data, self.steps, self.edits)
-        return masked.done[-1].release.points or masked.released
+        return masked.points or masked.released
 
 
 def mask(run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: EditSet) -> Masked:
@@ -158,19 +181,27 @@ def mask(run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: EditSet)
     afterwards; what edits still break is repaired on the masked data.
     """
     whole = masked_records(run, data.load(), steps, edits)
-    done, store, last = whole.done, run.workspace, whole.done[-1].release
-    confidential = {name: value for one in done for name, value in one.named(one.release.confidential).items()}
+    store, points = run.workspace, whole.points
     return Masked(
         released=store.store("released", whole.released),
-        points=None if last.points is None else store.store("points", last.points),
-        continuous=_continuous_form(run, done),
-        confidential=store.store_arrays("confidential", **confidential) if confidential else None,
+        points=None if points is None else store.store("points", points),
+        continuous=_continuous_form(run, whole.done),
+        confidential=confidential_arrays(run, whole.done),
         **vars(mask_report(whole, steps, edits)),
     )
 
 
+def confidential_arrays(run: Run, done: Sequence[DoneStep]) -> StoredArrays | None:
+    """Store what only the custodian may see of the steps; None where there is nothing."""
+    arrays = {name: value for one in done for name, value in one.named(one.release.confidential).items()}
+    return run.workspace.store_arrays("confidential", **arrays) if arrays else None
+
+
 def mask_report(whole: MaskedRecords, steps: tuple[Step, ...], edits: EditSet) -> MaskReport:
-    """Return what the steps report about the records that they masked."""
+    """Return what the steps report about the records that they masked.
+
+    ``steps`` are all of the plan, of which some may have been carried out before on all records at once.
+    """
     done, repaired, released = whole.done, whole.repaired, whole.released
     return MaskReport(
         claims=tuple(claim.check(released) for one in done for claim in one.release.claims),
@@ -179,16 +210,16 @@ def mask_report(whole: MaskedRecords, steps: tuple[Step, ...], edits: EditSet) -
         notes=(*(note for one in done for note in _notes(one)), *whole.notes, *_invariants(steps)),
         figures={name: value for one in done for name, value in one.named(one.release.figures).items()},
         recodings=_recodings(done),
-        hidden_variables=_hidden_variables(steps, edits),
+        hidden_variables=hidden_variables(steps, edits),
         records_unchanged=all(step.prepares for step in steps),
-        source_values=_source_values(done, released.schema),
+        source_values=_source_values(steps, done, released.schema),
     )
 
 
-def _source_values(done: list[_Done], released: Schema) -> tuple[str, ...]:
+def _source_values(steps: tuple[Step, ...], done: list[_Done], released: Schema) -> tuple[str, ...]:
     """Return why numbers of single records may be published as they are, a sentence each."""
-    stated = [one.step.publishes_source_values for one in done]
-    if all(one.step.prepares for one in done):
+    stated = [step.publishes_source_values for step in steps]
+    if all(step.prepares for step in steps):
         coarse = {recoding.variable for one in done for recoding in one.release.recodings}
         numbers = sum(v.kind == "continuous" and v.name not in coarse for v in released if v.is_masked)
         stated.append(f"no step masks numbers: {numbers} variable(s) are released as records hold them" * bool(numbers))
@@ -200,20 +231,24 @@ def masked_records(
 ) -> MaskedRecords:
     """Carry out the steps, compute dependent variables again, repair, and restore what steps promised.
 
-    ``first`` is the number of the first of the steps in the plan.
+    ``first`` is the number of the first of the steps in the plan. Without steps, what edits compute is computed again,
+    and what breaks them is repaired: steps before may have been carried out on all records at once.
     """
-    edits = edits.learned(original, max(step.fewest_units for step in steps))
-    if steps[-1].releases_ranges:
+    edits = edits.learned(original, max((step.fewest_units for step in steps), default=0))
+    ranges = bool(steps) and steps[-1].releases_ranges
+    if ranges:
         # A range holds what the record held, sums included: nothing to compute anew, nothing to repair.
         done = _carried_out(streams, original, steps, edits, first)
         repaired = Repaired(done[-1].release.data, {e.name: 0 for e in edits.edits}, 0, 0)
     else:
-        done = _carried_out(streams, without_dependents(original, edits), steps, edits, first)
+        given = without_dependents(original, edits)
+        done = _carried_out(streams, given, steps, edits, first)
         edits, lost = coarser(edits, _recodings(done))
-        repaired = repair(_completed(done[-1].release.data, original.schema, edits), edits, rng=streams.rng("repair"))
+        last = done[-1].release.data if done else given
+        repaired = repair(completed(last, original.schema, edits), edits, rng=streams.rng("repair"))
     released = repaired.data.select(_released_names(repaired.data.schema, steps))
     released, notes = _restored(released, done, original.schema, edits, streams.rng("settle"))
-    if not steps[-1].releases_ranges:
+    if not ranges:
         notes = (*notes, *_lookup_notes(released, edits), *_lost_notes(lost))
     # Rows that stem from no record are of no unit.
     keeps_records = all(one.release.keeps_records for one in done)
@@ -234,7 +269,7 @@ def _carried_out(streams: Streams, data: Microdata, steps: tuple[Step, ...], edi
         edits, _ = coarser(edits, release.recodings)
         if len(release.data) < 2:
             raise Refused(f"step {number} ({step.method}) leaves fewer than 2 records to release")
-        done.append(_Done(number, step, data, release))
+        done.append(_Done(number, step, release, data))
         data = release.data
     return done
 
@@ -248,12 +283,14 @@ def _restored(
         data = without_dependents(released, edits)
         data, new = one.step.restore(data, one.release.claims, edits=edits, rng=rng)
         if new:
-            released, notes = _completed(data, schema, edits), (*notes, *new)
+            released, notes = completed(data, schema, edits), (*notes, *new)
     return released, notes
 
 
 def _continuous_form(run: Run, done: list[_Done]) -> ContinuousForm | None:
     """Store the paper's form, which is that of one masking: after two, scores belong to data already masked."""
+    if not done:
+        return None
     last = done[-1]
     if last.release.scores is None or sum(not one.step.prepares for one in done) != 1:
         return None
@@ -270,7 +307,7 @@ def _notes(done: _Done) -> tuple[str, ...]:
 
 def _invariants(steps: tuple[Step, ...]) -> Iterator[str]:
     """Yield what all steps keep exactly: the difference of two such releases is the figure of who joined or left."""
-    kept = [name for name in steps[0].invariants if all(name in step.invariants for step in steps)]
+    kept = [name for name in (steps[0].invariants if steps else ()) if all(name in step.invariants for step in steps)]
     if kept:
         yield f"kept exactly, but for what a step treats and repairs: {'; '.join(kept)}"
 
@@ -300,7 +337,7 @@ def _lookup_notes(released: Microdata, edits: EditSet) -> Iterator[str]:
             )
 
 
-def _hidden_variables(steps: tuple[Step, ...], edits: EditSet) -> tuple[str, ...]:
+def hidden_variables(steps: tuple[Step, ...], edits: EditSet) -> tuple[str, ...]:
     """Return the variables along which a group is hidden, and what edits compute from them."""
     hidden = {name for step in steps for name in step.hidden_variables}
     for edit in edits.dependents:
@@ -320,7 +357,7 @@ def _held_levels(data: Microdata) -> Microdata:
     return Microdata(data.frame, Schema(variables))
 
 
-def _completed(masked: Microdata, original: Schema, edits: EditSet) -> Microdata:
+def completed(masked: Microdata, original: Schema, edits: EditSet) -> Microdata:
     """Compute the dependent variables again, and return the variables in the original's order."""
     changed = {v.name: v for v in masked.schema}
     computed = {e.dependent for e in edits.dependents}

@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from anoncore.claims import Claim, ClaimCheck
+from anoncore.claims import ClaimCheck
+from anoncore.edits.coarser import coarser
+from anoncore.edits.dependents import complete
 from anoncore.edits.model import EditSet
 from anoncore.kernels.streams import Stream
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.partitions.exchange import in_random_blocks
-from anoncore.partitions.store import ColumnStore, Threads, work_name
+from anoncore.partitions.release import PartitionedRelease
+from anoncore.partitions.store import ColumnStore, Executor, Threads, work_name
 from anoncore.partitions.table import PartitionedTable, chunk_of, partitioned
 from anoncore.recoding import Recoding
 from anoncore.registry import anonymize_partitioned
-from tasks.common.errors import Refused
+from tasks.common.errors import Refused, named
 from tasks.common.partitions import StoredPartitions, recoded_to
 from tasks.common.run import Run
 from tasks.common.workspace import RECORD, StoredRecords
-from tasks.masking.anonymize import Masked, MaskedRecords, MaskReport, Step, mask, mask_report, masked_records
+from tasks.masking.anonymize import (
+    DoneStep,
+    Masked,
+    MaskedRecords,
+    MaskReport,
+    Step,
+    confidential_arrays,
+    hidden_variables,
+    mask,
+    mask_report,
+    masked_records,
+    of_single_records,
+)
 from tasks.record.dossier import RepairSummary
 
 # Records of a block, at most on average.
@@ -41,6 +56,17 @@ class _Part:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class _Whole(DoneStep):
+    """A step that was carried out on all records of a table in partitions at once."""
+
+    release: PartitionedRelease
+
+    def checks(self, executor: Executor, released: PartitionedTable) -> tuple[ClaimCheck, ...]:
+        """Check its claims on all released records."""
+        return self.step.check_partitioned(executor, released, self.release.claims)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class _BlockStreams:
     """The random streams of one block."""
 
@@ -52,18 +78,8 @@ class _BlockStreams:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Whole:
-    """The first steps of a plan, which were carried out on all records at once, and what they report."""
-
-    steps: tuple[Step, ...] = ()
-    claims: tuple[Claim, ...] = ()
-    notes: tuple[str, ...] = ()
-    recodings: tuple[Recoding, ...] = ()
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class _Plan:
-    """The steps that are carried out on each block, and those that were carried out before.
+    """All steps, of which those after the first ``whole`` are carried out on each block.
 
     ``keeps_labels`` says whether a column says which record of the source each is. Levels are written to columns of
     ``work``, coded as in their blocks: a worker that comes back late must not restore these codes.
@@ -71,7 +87,7 @@ class _Plan:
 
     steps: tuple[Step, ...]
     edits: EditSet
-    whole: _Whole
+    whole: int
     stream: Stream
     keeps_labels: bool
     work: str
@@ -79,18 +95,27 @@ class _Plan:
     def masked(self, number: int, block: Microdata) -> MaskedRecords:
         """Carry out the steps on the block of this number."""
         streams = _BlockStreams(self.stream.named(number))
-        return masked_records(streams, block, self.steps, self.edits, first=len(self.whole.steps) + 1)
+        return masked_records(streams, block, self.steps[self.whole :], self.edits, first=self.whole + 1)
 
     def report(self, done: MaskedRecords) -> MaskReport:
-        """Return what all steps report about a block."""
-        report = mask_report(done, self.steps, self.edits)
-        claims = tuple(claim.check(done.released) for claim in self.whole.claims)
-        return replace(
-            report,
-            claims=(*claims, *report.claims),
-            notes=(*self.whole.notes, *report.notes),
-            recodings=(*self.whole.recodings, *report.recodings),
-        )
+        """Return what the steps report about a block."""
+        return mask_report(done, self.steps, self.edits)
+
+
+def block_obstacles(steps: tuple[Step, ...], edits: EditSet, variables: Iterable[Variable]) -> Iterator[str]:
+    """Yield why steps cannot be carried out on all records at first and on random blocks then, the end of a sentence.
+
+    Counts of a hidden group are of the whole table. Where members move again afterwards, levels that edits compute from
+    what they exchange would have to be those of all blocks.
+    """
+    exact = tuple(takewhile(lambda step: step.over_partitions == "exact", steps))
+    if late := [step.method for step in steps[len(exact) :] if step.hidden_variables]:
+        yield f"has no {late[0]} after {steps[len(exact)].method}, which masks blocks of records: put it before"
+    if not (own := {name for step in steps for name in step.hidden_variables}):
+        return
+    following = set(hidden_variables(steps, edits)) - own
+    if levels := [v.name for v in variables if v.name in following and v.is_categorical]:
+        yield f"has no levels that edits compute from what a hidden group exchanges: {named(levels)}"
 
 
 def mask_records(run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: EditSet) -> Masked:
@@ -103,7 +128,7 @@ def mask_records(run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: 
         return mask_partitions(run, data, steps, edits)
     table = data.load()
     whole = edits.lookups or table.units is not None or any(step.over_partitions == "none" for step in steps)
-    if len(table) <= BLOCK_ROWS or whole:
+    if len(table) <= BLOCK_ROWS or whole or any(True for _ in block_obstacles(steps, edits, table.schema)):
         return mask(run, data, steps, edits)
     threads, labels = Threads(), table.frame.index
     stored = StoredPartitions(partitioned(threads.store, "original", table, BLOCK_ROWS), threads)
@@ -113,6 +138,16 @@ def mask_records(run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: 
     if masked.keeps_records:
         frame.index = labels[released.whole(RECORD)]
     return replace(masked, released=run.workspace.store("released", Microdata.trusted(frame, released.schema)))
+
+
+def mask_part(run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: EditSet) -> Masked:
+    """Mask a part of a table by the steps that treat single records, see `of_single_records`.
+
+    The report says what all steps hide, and whether any masks single records: the part stands for the whole release.
+    """
+    masked = mask_records(run, data, of_single_records(steps), edits)
+    hidden, unchanged = hidden_variables(steps, edits), all(step.prepares for step in steps)
+    return replace(masked, hidden_variables=hidden, records_unchanged=unchanged)
 
 
 def mask_partitions(run: Run, data: StoredPartitions, steps: tuple[Step, ...], edits: EditSet) -> Masked:
@@ -143,42 +178,41 @@ def _in_blocks(
     parts = in_random_blocks(executor, columns, table.rows, stream.named("blocks"), units=None, block_rows=BLOCK_ROWS)
     parts = [blocks for blocks in parts if blocks] if all(parts) else parts
     shuffled = replace(shuffled, rows=tuple(map(sum, parts)))
-    if whole.steps:
+    if whole:
         table.remove(executor.store)
     first = [0, *accumulate(map(len, parts))][:-1]
     count = len(parts)
-    work = work_name("levels")
-    plan = _Plan(steps[len(whole.steps) :], edits, whole, stream.named("mask"), bool(carried), work)
+    plan = _Plan(steps, edits, len(whole), stream.named("mask"), bool(carried), work_name("levels"))
     masked = executor.map(_mask_blocks, range(count), [shuffled] * count, parts, first, [plan] * count)
     for name in names:
         executor.store.remove(shuffled.column(name))
-    return _together(data, masked, work)
+    return _together(run, data, masked, plan, whole)
 
 
 def _over_all(
     run: Run, data: StoredPartitions, steps: tuple[Step, ...], edits: EditSet
-) -> tuple[PartitionedTable, _Whole]:
+) -> tuple[PartitionedTable, tuple[_Whole, ...]]:
     """Carry out the first steps that can be carried out on all records at once."""
-    table = replace(data.table, schema=data.schema.select(data.schema.masked))
-    whole = _Whole()
-    for number, step in enumerate(steps[:-1], start=1):
-        if step.over_partitions != "exact":
-            break
+    table, done = replace(data.table, schema=data.schema.select(data.schema.masked)), list[_Whole]()
+    for number, step in enumerate(takewhile(lambda step: step.over_partitions == "exact", steps), start=1):
         name, rng = f"step-{number}", run.rng(f"step-{number}")
         release = anonymize_partitioned(data.executor, table, step, name=name, rng=rng, edits=edits)
         if number > 1:
             table.remove(data.executor.store)
         table = release.data
-        claims, notes = (*whole.claims, *release.claims), (*whole.notes, *release.notes)
-        whole = _Whole(steps[:number], claims, notes, (*whole.recodings, *release.recodings))
-    return table, whole
+        done.append(_Whole(number, step, release))
+    return table, tuple(done)
 
 
 def _as_in_memory(run: Run, data: StoredPartitions, steps: tuple[Step, ...], edits: EditSet) -> Masked:
     """Mask a small table whole, in the order and by the random streams of a table in memory."""
     whole = masked_records(run, data.at(np.arange(len(data))), steps, edits)
     table = partitioned(data.executor.store, "released", whole.released, BLOCK_ROWS)
-    return Masked(released=StoredPartitions(table, data.executor), **vars(mask_report(whole, steps, edits)))
+    return Masked(
+        released=StoredPartitions(table, data.executor),
+        confidential=confidential_arrays(run, whole.done),
+        **vars(mask_report(whole, steps, edits)),
+    )
 
 
 def _mask_blocks(
@@ -223,8 +257,48 @@ def _codes(levels: Sequence[Any]) -> str:
     return str(pd.Categorical([], categories=list(levels)).codes.dtype)
 
 
-def _together(data: StoredPartitions, parts: Sequence[_Part], work: str) -> tuple[Masked, StoredPartitions]:
-    """Return what was masked as one table, under a schema that holds the levels of all parts, and its records."""
+def _together(
+    run: Run, data: StoredPartitions, parts: Sequence[_Part], plan: _Plan, whole: tuple[_Whole, ...]
+) -> tuple[Masked, StoredPartitions]:
+    """Return what was masked as one table, under a schema that holds the levels of all parts, and its records.
+
+    What the first steps claim is claimed of all records together: it is made to hold again, and checked, on them.
+    """
+    reports = [report for part in parts for report in part.reports]
+    sizes = [records for part in parts for records in part.records]
+    recodings = (*(one for step in whole for one in step.release.recodings), *_recodings(reports))
+    edits = coarser(plan.edits, recodings)[0]
+    released, restored = _restored(
+        run, data.executor, _in_one_schema(data, parts, plan.work), whole, replace(plan, edits=edits)
+    )
+    own = tuple(ClaimCheck.of_blocks(checks) for checks in zip(*(one.claims for one in reports), strict=True))
+    if restored and any(check.formal for check in own):
+        raise Refused(
+            "members of a hidden group moved again after the later steps, whose claims hold of the blocks before that; "
+            "make group-anonymity the last step, or choose a later step without claims about groups of records"
+        )
+    records = StoredPartitions(released, data.executor)
+    masked = Masked(
+        released=records,
+        claims=(*(check for one in whole for check in one.checks(data.executor, released)), *own),
+        repair=_repair([one.repair for one in reports if one.repair is not None], sizes),
+        keeps_records=all(
+            [*(one.release.keeps_records for one in whole), *(report.keeps_records for report in reports)]
+        ),
+        notes=(*_notes(reports, plan, whole), *restored),
+        figures={name: value for one in whole for name, value in one.named(one.release.figures).items()}
+        | _figures(reports, sizes),
+        recodings=recodings,
+        hidden_variables=reports[0].hidden_variables,
+        records_unchanged=reports[0].records_unchanged,
+        source_values=reports[0].source_values,
+        confidential=confidential_arrays(run, whole),
+    )
+    return masked, records
+
+
+def _in_one_schema(data: StoredPartitions, parts: Sequence[_Part], work: str) -> PartitionedTable:
+    """Return the released records as one table, whose levels are those of all parts."""
     executor, schema = data.executor, _union([part.schema for part in parts], data.schema)
     released = PartitionedTable("released", schema, tuple(sum(part.records) for part in parts))
     for variable in schema:
@@ -236,22 +310,48 @@ def _together(data: StoredPartitions, parts: Sequence[_Part], work: str) -> tupl
         columns = [[name] * len(parts) for name in (f"{work}/{variable.name}", released.column(variable.name))]
         recoded_to(executor, (columns[0], columns[1]), range(len(parts)), codes, _codes(levels))
         executor.store.remove(columns[0][0])
-    reports = [report for part in parts for report in part.reports]
-    sizes = [records for part in parts for records in part.records]
-    records = StoredPartitions(released, executor)
-    masked = Masked(
-        released=records,
-        claims=tuple(ClaimCheck.of_blocks(checks) for checks in zip(*(one.claims for one in reports), strict=True)),
-        repair=_repair([one.repair for one in reports if one.repair is not None], sizes),
-        keeps_records=all(one.keeps_records for one in reports),
-        notes=_notes(reports),
-        figures=_figures(reports, sizes),
-        recodings=_recodings(reports),
-        hidden_variables=reports[0].hidden_variables,
-        records_unchanged=reports[0].records_unchanged,
-        source_values=reports[0].source_values,
-    )
-    return masked, records
+    return released
+
+
+def _restored(
+    run: Run, executor: Executor, released: PartitionedTable, whole: tuple[_Whole, ...], plan: _Plan
+) -> tuple[PartitionedTable, tuple[str, ...]]:
+    """Let each of the first steps make its claims hold again, which steps on blocks or the repair may have undone."""
+    notes, rng = list[str](), run.rng("settle")
+    for one in whole:
+        claims, name = one.release.claims, f"restored-{one.number}"
+        table, new = one.step.restore_partitioned(executor, released, claims, name=name, edits=plan.edits, rng=rng)
+        if new:
+            notes += new
+            released = _computed_again(executor, released, table, plan)
+    return released, tuple(notes)
+
+
+def _computed_again(
+    executor: Executor, before: PartitionedTable, after: PartitionedTable, plan: _Plan
+) -> PartitionedTable:
+    """Return a table that replaces another, with what edits compute computed again, and its records as labelled."""
+    count, labels = len(after.rows), before.column(RECORD) if plan.keeps_labels else None
+    arguments = ([value] * count for value in (labels, after, plan.edits))
+    schemas = executor.map(_compute_partition, after.partitions(), *arguments)
+    for column in (*before.columns, before.column(RECORD)):
+        executor.store.remove(column)
+    return replace(after, schema=_union(schemas, after.schema))
+
+
+def _compute_partition(
+    store: ColumnStore, partition: int, labels: str | None, table: PartitionedTable, edits: EditSet
+) -> Schema:
+    """Write the numbers that edits compute, and the labels; return the schema with the precision of the numbers."""
+    if labels is not None:
+        store.write(table.column(RECORD), partition, store.read(labels, partition))
+    computed = [str(edit.dependent) for edit in edits.dependents if edit.dependent in table.schema]
+    own = table.load(store, partition, [name for name in table.schema.names if name not in computed])
+    done = complete(own, edits, table.schema) if computed else own
+    for name in computed:
+        if done.schema[name].kind == "continuous":
+            store.write(table.column(name), partition, chunk_of(done, name))
+    return table.schema if not computed else done.schema
 
 
 def _union(schemas: Sequence[Schema], source: Schema) -> Schema:
@@ -314,9 +414,13 @@ def _recodings(reports: Sequence[MaskReport]) -> tuple[Recoding, ...]:
     return reports[0].recodings
 
 
-def _notes(reports: Sequence[MaskReport]) -> tuple[str, ...]:
-    """Return the notes that all blocks share: what differs was measured in a single block, not in the release."""
+def _notes(reports: Sequence[MaskReport], plan: _Plan, whole: tuple[_Whole, ...]) -> tuple[str, ...]:
+    """Return the notes of the first steps, and those that all blocks share.
+
+    What differs between blocks was measured in a single one, not in the release.
+    """
+    own = tuple(note for one in whole for note in one.release.notes)
     shared = tuple(note for note in reports[0].notes if all(note in one.notes for one in reports))
-    if len(reports) == 1:
-        return shared
-    return (f"the records were masked in {len(reports)} random blocks, each as a table of its own", *shared)
+    if len(reports) == 1 or len(whole) == len(plan.steps):
+        return (*own, *shared)
+    return (f"the records were masked in {len(reports)} random blocks, each as a table of its own", *own, *shared)

@@ -237,7 +237,7 @@ class Gate:
         come from the assessment, the texts from its published part where the gate publishes figures
     limits : the section of the policy that holds its limits; None without
     untested_as : name under which the policy's `untested` accepts that it could not be tested
-    individual : it concerns single records, and is waived where the plan waives their protection
+    individual : its results on risk concern single records, and are waived where the plan waives their protection
     half_is_weighed : one of two halves that fails asks a person where all records pass, who have more to hide among
     publishes : for each figure of the assessment that may be published ("risk.linkage", "utility"), how coarse
     metrics : its figures as numbers, by the names under which they are tracked

@@ -66,7 +66,10 @@ def decide(assessment: Assessment, policy: PolicySection, gates: Sequence[Gate] 
     waived = policy.individual_protection == "none"
     shown = published(assessment)
     asked = [(gate, result) for gate in gates for result in _results(gate, assessment, shown, policy)]
-    results = [replace(one, verdict="waived") if waived and gate.individual else one for gate, one in asked]
+    results = [
+        replace(one, verdict="waived") if waived and gate.individual and one.topic == "Risk" else one
+        for gate, one in asked
+    ]
     undecided = [
         one.cause
         for (gate, _), one in zip(asked, results, strict=True)

@@ -31,11 +31,20 @@ Show = Callable[[str, str, str], None]
 
 @dataclass(frozen=True)
 class Shown:
-    """What the documents draw: the two sides, the masked data, the curves of the measures, and who is at risk."""
+    """What the documents draw.
+
+    Parameters
+    ----------
+    sides, masked : what is compared, of a large table its sub-table, and what was released of it
+    curves : of the measures
+    confidential : what steps report of the release itself to the custodian alone
+    at_risk : who is at risk
+    """
 
     sides: Sides
     masked: Masked
     curves: StoredArrays
+    confidential: StoredArrays | None = None
     at_risk: CustodianReport | None = None
 
 
@@ -57,7 +66,7 @@ def document(run: Run, dossier: Dossier, shown: Shown, steps: tuple[Step, ...], 
     write_private(home / "report.html", page.encode())
     write_private(home / DOSSIER, dossier.to_json())
     write_private(home / AUTHORITY, (candidate.folder / AUTHORITY).read_bytes())
-    confidential = {} if shown.masked.confidential is None else shown.masked.confidential.load()
+    confidential = {} if shown.confidential is None else shown.confidential.load()
     for number, step in enumerate(steps, start=1):
         arrays = _of_step(confidential, number)
         if arrays and (own := step.custodian_report(arrays)) is not None:

@@ -18,7 +18,7 @@ from anoncore.kernels.wavelet.layout import Graph, Grid, Layout, Line
 from anoncore.kernels.wavelet.redistribution import Goals, JointRoute, PaperRoute, Redistribution, redistribute
 from anoncore.kernels.wavelet.relocation import net_flows
 from anoncore.kernels.wavelet.signal_model import SignalModel
-from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
+from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method, OverPartitions
 from anoncore.methods.group_anonymity.custodian import group_report
 from anoncore.methods.group_anonymity.exchange import (
     check_countable,
@@ -366,6 +366,11 @@ class GroupAnonymity(Method):
             confidential={"before": counts, "after": chosen.target, "population": population} | exact,
         )
 
+    @property
+    def over_partitions(self) -> OverPartitions:
+        """As in memory where records are counted; weights are counted in memory alone."""
+        return "exact" if self.weight is None else "none"
+
     def anonymize_partitioned(
         self, run: Executor, table: PartitionedTable, *, name: str, edits: EditSet, rng: np.random.Generator
     ) -> PartitionedRelease:
@@ -373,7 +378,7 @@ class GroupAnonymity(Method):
 
         Variables that edits compute are copied, and play no part: they are computed again afterwards.
         """
-        if self.weight is not None:
+        if self.over_partitions == "none":
             return super().anonymize_partitioned(run, table, name=name, edits=edits, rng=rng)
         own = computed_apart(table, edits)
         self._check(own.schema, edits)

@@ -31,7 +31,9 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: FullReleasePo
         return ()
     same = result_of("identical records, full release", full.identical, policy)
     nearest = () if full.nearest is None else (_nearest(full.nearest, policy),)
-    return (same, *nearest, *_close(full.close, policy), _shift(full, policy))
+    # Variables along which a group is hidden are not compared.
+    shift = (_shift(full, policy),) if full.shifts else ()
+    return (same, *nearest, *_close(full.close, policy), *shift)
 
 
 def _close(close: CloseRecords, policy: FullReleasePolicy) -> tuple[GateResult, ...]:
@@ -84,7 +86,7 @@ def metrics(assessment: Assessment) -> Metrics:
         return {}
     own: dict[str, float | None] = {
         "full/records": float(full.records.released),
-        "full/distance": max(one.distance for one in full.shifts),
+        "full/distance": max((one.distance for one in full.shifts), default=None),
     }
     own |= figures({"tail": full.close.tail, "isolated": full.close.isolated}, "full/")
     own |= fields_of(full.close.extreme, ("n_extreme", "n_matched", "baseline"), "full/extreme/")
@@ -116,7 +118,7 @@ GATE = Gate(
     "of all, at most 1000, no more may be near a released record than near the reference, and no extreme record of all "
     "may be matched, by the rules of `close_records`, at half of `tail_p` each, and `extreme`.",
     evaluate=evaluate,
-    individual=False,
+    individual=True,
     publishes={"full_release": published},
     metrics=metrics,
 )

@@ -154,6 +154,7 @@ def test_too_few_counterparts_are_refused_in_the_words_of_memory():
 
 def test_weights_are_counted_in_memory_alone():
     step = params(weight="income", follows=("sex",))
+    assert (step.over_partitions, params().over_partitions) == ("none", "exact")
     run, table = in_parts(people(), 2)
     with pytest.raises(anoncore.AnonymizationError, match="needs its records in memory"):
         anonymize_partitioned(run, table, step, name="masked", rng=rng())

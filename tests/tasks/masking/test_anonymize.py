@@ -21,7 +21,7 @@ from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
-from tasks.masking.anonymize import Masked, Step, _hidden_variables, mask
+from tasks.masking.anonymize import Masked, Step, hidden_variables, mask
 
 N = 60
 SPARE = Variable("wage", "continuous")
@@ -124,9 +124,9 @@ def test_a_hidden_group_hides_what_edits_compute_from_its_variables_too() -> Non
     step = GroupAnonymity(vital=({"ill": (1,)},), parameter="land", order=("a", "b"), level=1, raises={"a": 25})
     code = LinearEdit(name="code", terms={"land": 1, "code": -1}, dependent="code")
     region = LookupEdit(name="region", dependent="region", of=("code", "wage"))
-    assert _hidden_variables((step,), EditSet([region, code])) == ("code", "land", "region")
-    assert _hidden_variables((step,), EditSet([SUM])) == ("land",)
-    assert _hidden_variables((MDAV(),), EditSet([code])) == ()
+    assert hidden_variables((step,), EditSet([region, code])) == ("code", "land", "region")
+    assert hidden_variables((step,), EditSet([SUM])) == ("land",)
+    assert hidden_variables((MDAV(),), EditSet([code])) == ()
 
 
 def test_ranges_come_with_points_and_are_measured_as_such(run: Run) -> None:

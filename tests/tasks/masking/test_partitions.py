@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from anoncore.edits.kinds import LinearEdit
 from anoncore.edits.model import EditSet
-from anoncore.methods import MDAV, RareLevels, SpectralSwap
+from anoncore.methods import MDAV, GroupAnonymity, RankSwapping, RareLevels, SpectralSwap
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.partitions.store import Serial
 from anoncore.partitions.table import partitioned
@@ -16,7 +17,7 @@ from tasks.common.errors import Refused
 from tasks.common.partitions import StoredPartitions
 from tasks.masking import partitions
 from tasks.masking.anonymize import MaskReport
-from tasks.masking.partitions import mask_partitions, mask_records
+from tasks.masking.partitions import mask_part, mask_partitions, mask_records
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,12 @@ class _Whole:
 class _Workspace:
     """Gives back what is stored in it."""
 
+    def store_arrays(self, name: str, **arrays: np.ndarray) -> dict[str, np.ndarray]:
+        assert name in ("confidential", "scores")
+        return arrays
+
     def store(self, name: str, data: Microdata) -> _Whole:
-        assert name == "released"
+        assert name in ("released", "step-input")
         return _Whole(data)
 
 
@@ -117,3 +122,115 @@ def test_recodings_are_those_of_all_blocks():
     assert partitions._recodings([coarser, coarser]) == coarser.recodings
     with pytest.raises(Refused, match="recoded differently"):
         partitions._recodings([coarser, replace(coarser, recodings=())])
+
+
+AREAS = ("a", "b", "c", "d")
+MEMBERS = (30, 12, 18, 200)
+
+
+def _garrison() -> Microdata:
+    """Return 2000 people of five areas, the group's counts in four of them known; their total is what edits compute."""
+    rng, area = np.random.default_rng(1), np.arange(2000) % 5
+    serves = np.zeros(2000, dtype=bool)
+    for place, count in enumerate(MEMBERS):
+        serves[rng.choice(np.flatnonzero(area == place), count, replace=False)] = True
+    frame = pd.DataFrame(
+        {
+            "area": np.array([*AREAS, "elsewhere"])[area],
+            "rent": rng.normal(9 + area, 1).round(2),
+            "serves": np.where(serves, "yes", "no"),
+            "wage": rng.normal(30, 5, 2000).round(2),
+            "age": rng.integers(18, 80, 2000).astype(float),
+        }
+    ).assign(total=lambda f: (f["rent"] + f["wage"]).round(2))
+    kinds = {"area": "nominal", "serves": "binary"}
+    return Microdata(frame, Schema(Variable(name, kinds.get(name, "continuous")) for name in frame))
+
+
+HIDING = GroupAnonymity(
+    vital=({"serves": ("yes",)},),
+    parameter="area",
+    order=AREAS,
+    wavelet="haar",
+    level=1,
+    caps={"d": 60},
+    details="winsorised",
+    follows=("rent",),
+    match_on=("age",),
+)
+YOUNG = {"vital": ({"age": tuple(range(18, 30))},), "caps": {"a": 60}, "match_on": ("wage",)}
+SUM = EditSet([LinearEdit(name="total", terms={"rent": 1.0, "wage": 1.0, "total": -1.0}, dependent="total")])
+
+
+def _counted(frame: pd.DataFrame) -> pd.Series:
+    return frame.loc[frame["serves"] == "yes", "area"].astype(str).value_counts().reindex(AREAS, fill_value=0)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (HIDING,),
+        (RareLevels(k=5, action="redistribute"), HIDING),
+        (HIDING, SpectralSwap()),
+        (HIDING, replace(HIDING, **YOUNG, kept=HIDING.vital), RankSwapping()),
+    ],
+    ids=lambda steps: " ".join(step.method for step in steps),
+)
+def test_a_group_is_hidden_in_the_whole_table_whatever_the_partitions(monkeypatch, steps):
+    monkeypatch.setattr(partitions, "BLOCK_ROWS", 700)
+    data, made = _garrison(), []
+    for rows in (2000, 700, 260):
+        run = Serial()
+        stored = StoredPartitions(partitioned(run.store, "t", data, rows), run)
+        made.append(mask_partitions(_Streams(), stored, steps, SUM))
+        assert {name.split("/")[0] for name, _ in run.store.chunks} == {"t", made[-1].released.table.name}
+    frames = [pd.concat([part.frame for part in one.released.parts()], ignore_index=True) for one in made]
+    whole = mask_records(_Streams(), _Whole(data), steps, SUM)
+    frames.append(whole.released.load().frame.reset_index(drop=True))
+    for frame, one in zip(frames, [*made, whole], strict=True):
+        pd.testing.assert_frame_equal(frame, frames[0])
+        assert (one.claims, one.notes, one.figures) == (made[0].claims, made[0].notes, made[0].figures)
+        assert one.repair == made[0].repair
+        assert set(one.confidential) == set(made[0].confidential)
+    assert all(claim.holds for claim in whole.claims if claim.kind in ("GroupCounts", "NoRareLevels"))
+    assert _counted(data.frame).tolist() == list(MEMBERS)
+    after = next(value for name, value in whole.confidential.items() if name.endswith(".after"))
+    assert _counted(frames[0]).tolist() == after.tolist()
+    assert after[3] <= 60
+    assert (frames[0]["rent"] + frames[0]["wage"] - frames[0]["total"]).abs().max() < 1e-9
+    assert frames[0]["area"].value_counts().to_dict() == data.frame["area"].value_counts().to_dict()
+    assert whole.records_unchanged == all(step.prepares for step in steps)
+    assert {"area", "rent", "total"} <= set(whole.hidden_variables)
+    assert any("moving members again" in note for note in whole.notes) == (steps[-1] is not HIDING)
+    if whole.keeps_records:
+        own = data.frame["wage"].loc[whole.released.load().frame.index].reset_index(drop=True)
+        assert frames[0]["wage"].corr(own) > 0.9
+        assert frames[0]["wage"].equals(own) == whole.records_unchanged
+
+
+def test_a_part_of_the_table_is_masked_without_the_steps_that_hide_a_group():
+    data = _garrison()
+    alone = mask_part(_Streams(), _Whole(data), (HIDING,), SUM)
+    pd.testing.assert_frame_equal(alone.released.load().frame, data.frame)
+    assert (alone.records_unchanged, alone.hidden_variables) == (True, ("area", "rent", "total"))
+    both = mask_part(_Streams(), _Whole(data), (HIDING, SpectralSwap()), SUM)
+    swapped = mask_records(_Streams(), _Whole(data), (SpectralSwap(),), SUM)
+    pd.testing.assert_frame_equal(both.released.load().frame, swapped.released.load().frame)
+    assert (both.records_unchanged, both.hidden_variables) == (False, ("area", "rent", "total"))
+
+
+def test_a_group_hidden_after_another_step_is_hidden_in_memory_as_a_whole(monkeypatch):
+    monkeypatch.setattr(partitions, "BLOCK_ROWS", 700)
+    steps = (RankSwapping(), HIDING)
+    assert list(partitions.block_obstacles(steps, SUM, _garrison().schema)) == [
+        "has no group-anonymity after rank-swapping, which masks blocks of records: put it before"
+    ]
+    masked = mask_records(_Streams(), _Whole(_garrison()), steps, SUM)
+    assert not any("blocks" in note for note in masked.notes)
+    assert _counted(masked.released.load().frame)["d"] <= 60
+
+
+def test_levels_that_follow_a_hidden_group_are_refused_in_blocks():
+    schema = Schema(Variable("total", "ordinal") if v.name == "total" else v for v in _garrison().schema)
+    (problem,) = partitions.block_obstacles((HIDING, SpectralSwap()), SUM, schema)
+    assert problem == "has no levels that edits compute from what a hidden group exchanges: total"
