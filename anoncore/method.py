@@ -148,13 +148,12 @@ class Method(Protocol):
         table: PartitionedTable,
         claims: tuple[Claim, ...],
         *,
-        name: str,
         edits: EditSet,
         rng: np.random.Generator,
     ) -> tuple[PartitionedTable, tuple[str, ...]]:
         """Make claims about a whole table in partitions hold again after later steps.
 
-        Return the table as it is, or a new one called ``name`` of the same columns, and notes on what was done.
+        Return the table as it is, or a new one of the same columns, and notes on what was done.
         """
         return table, ()
 

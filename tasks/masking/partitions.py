@@ -319,8 +319,8 @@ def _restored(
     """Let each of the first steps make its claims hold again, which steps on blocks or the repair may have undone."""
     notes, rng = list[str](), run.rng("settle")
     for one in whole:
-        claims, name = one.release.claims, f"restored-{one.number}"
-        table, new = one.step.restore_partitioned(executor, released, claims, name=name, edits=plan.edits, rng=rng)
+        claims = one.release.claims
+        table, new = one.step.restore_partitioned(executor, released, claims, edits=plan.edits, rng=rng)
         if new:
             notes += new
             released = _computed_again(executor, released, table, plan)

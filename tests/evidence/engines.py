@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from anoncore.method import Method
 from anoncore.partitions.store import Serial
 from anoncore.registry import METHODS
 from flows import embedded, engine
@@ -40,6 +41,18 @@ PARTITIONS = (1, 3, 8)
 # Engine and processes; none of its own is this process.
 WORKERS = (("local", 0), ("local", 1), ("local", 2), ("dask", 1), ("dask", 2))
 SWAP = "spectral-swap"
+# Parameters of the methods that name variables of the table, or need some.
+STATED: dict[str, dict[str, Any]] = {
+    "rare-levels": {"action": "redistribute", "k": 10},
+    "group-anonymity": {
+        "vital": [{"level02": ["l6"]}],
+        "parameter": "level04",
+        "order": [f"l{area}" for area in range(8)],
+        "caps": {"l4": 400},
+        "details": "winsorised",
+    },
+}
+ALONE = {"individual_protection": "none", "individual_protection_reason": "the people are drawn at random"}
 
 
 class Enough(Exception):
@@ -101,14 +114,15 @@ def outcome(path: Path, home: Path, judged: bool) -> tuple[str, str]:
 
 def method_plan(method: str, judged: bool) -> dict[str, Any]:
     """Return the plan of the large table with one method, in memory; with `cross` where gates are compared, too."""
-    action = {"action": "redistribute", "k": 10}
-    one = {"method": method, **(action if method == "rare-levels" else {})}
+    one = {"method": method, **STATED.get(method, {})}
     asked = plan("source", "memory") | {
         "name": method,
         "reference": {"kind": "cross" if judged else "leave-one-out"},
-        "steps": [one] if method == "rare-levels" else [{"method": "rare-levels", **action}, one],
+        "steps": [one] if method == "rare-levels" else [{"method": "rare-levels", **STATED["rare-levels"]}, one],
         "seed": {"public": 7, "data_are_public": True},
     }
+    if METHODS[method].hidden_variables is not Method.hidden_variables:
+        asked["policy"] = asked["policy"] | ALONE
     if void := METHODS[method](**{name: one[name] for name in one if name != "method"}).void_by_design:
         asked["policy"] = asked["policy"] | {"by_design": list(void)}
     return asked

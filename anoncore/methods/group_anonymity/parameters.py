@@ -34,7 +34,7 @@ from anoncore.microdata import Microdata, Schema
 from anoncore.parameters import not_below
 from anoncore.partitions.hidden_groups import group_counts_check, reinference_check
 from anoncore.partitions.release import PartitionedRelease
-from anoncore.partitions.store import Executor
+from anoncore.partitions.store import Executor, work_name
 from anoncore.partitions.table import PartitionedTable
 from anoncore.release import Release
 from anoncore.risk.group_masking import Group, GroupCounts, Hidden, InversionAudit, ReinferenceAudit
@@ -427,7 +427,6 @@ class GroupAnonymity(Method):
         table: PartitionedTable,
         claims: tuple[Claim, ...],
         *,
-        name: str,
         edits: EditSet,
         rng: np.random.Generator,
     ) -> tuple[PartitionedTable, tuple[str, ...]]:
@@ -440,7 +439,7 @@ class GroupAnonymity(Method):
                 counted, stream = tallies_over(run, own, group), Stream.of(rng)
                 back = exchange_back(claim.hidden, counted, self._counterparts(), own.schema, edits, stream)
                 if back is not None:
-                    masked, _ = exchanged_over(run, own, back, counted, name)
+                    masked, _ = exchanged_over(run, own, back, counted, work_name("restored"))
                     return replace(masked, schema=table.schema), (RESTORED,)
         return table, ()
 

@@ -59,14 +59,13 @@ def exchanged_over(
     Of each area at most about 20 000 members, or others, are gathered by the task that matches them, or twice those
     that move; all of those areas where some find no place among these.
     """
-    starts = (np.cumsum(table.rows) - table.rows).tolist()
     for shares in exchange.shares(counted):
         pool = PartitionedTable(work_name("group pool"), table.schema.select(exchange.names(table.schema)), ())
-        sizes = run.map(_send, table.partitions(), starts, *_same(table, table, exchange, shares, pool.name))
+        sizes = _of_each(run, table, _send, exchange, shares, pool.name)
         pool = replace(pool, rows=tuple(sizes))
         (result,) = run.map(_exchange, [0], [pool], [exchange])
         if result.is_complete:
-            run.map(_receive, table.partitions(), *_same(table, table, name, exchange.swapped, pool))
+            _of_each(run, table, _receive, name, exchange.swapped, pool)
         for column in (*pool.columns, _rows(pool), *(_received(pool, one) for one in exchange.swapped)):
             run.store.remove(column)
         if result.is_complete:
@@ -87,18 +86,13 @@ def figures_over(
     parts: list[dict[str, Moments]] = _of_each(run, before, _others_in_areas, group)
     moments = {name: reduce(add, (part[name] for part in parts)) for name in parts[0]}
     encoder = linear_encoder(before.schema, moments)
-    names = (*_counting(group), *moments)
-    changes = Changes.summed(_of_each(run, before, _changes, tables[1], group, encoder, names))
+    changes = Changes.summed(_of_each(run, before, _changes, tables[1], group, encoder))
     return figures_from(changes, hidden, chosen, moves)
 
 
-def _same(table: PartitionedTable, *values: Any) -> list[list[Any]]:
-    """Return the same arguments for each partition."""
-    return [[value] * len(table.rows) for value in values]
-
-
 def _of_each(run: Executor, table: PartitionedTable, task: Callable[..., Any], *values: Any) -> list[Any]:
-    return run.map(task, table.partitions(), *_same(table, table, *values))
+    """Return what a task returns of each partition, which is given the table and the same other values."""
+    return run.map(task, table.partitions(), *([value] * len(table.rows) for value in (table, *values)))
 
 
 def _load(store: ColumnStore, partition: int, table: PartitionedTable, names: Sequence[str]) -> Microdata:
@@ -124,8 +118,8 @@ def _changes(
     after: PartitionedTable,
     group: Group,
     encoder: Encoder,
-    names: tuple[str, ...],
 ) -> Changes:
+    names = (*_counting(group), *(block.variable.name for block in encoder.blocks))
     was, now = (_load(store, partition, table, names) for table in (before, after))
     return Changes.of(was, now, group, encoder)
 
@@ -141,7 +135,6 @@ def _received(pool: PartitionedTable, variable: str) -> str:
 def _send(
     store: ColumnStore,
     partition: int,
-    first: int,
     table: PartitionedTable,
     exchange: Exchange,
     shares: np.ndarray,
@@ -150,7 +143,7 @@ def _send(
     """Write the records of the pool of one partition, and which they are; return how many there are."""
     frame = _load(store, partition, table, _counting(exchange.group)).frame
     pool = PartitionedTable(name, table.schema.select(exchange.names(table.schema)), ())
-    rows = exchange.drawn(frame, first, shares)
+    rows = exchange.drawn(frame, sum(table.rows[:partition]), shares)
     store.write(_rows(pool), partition, rows)
     for variable in pool.schema.names:
         store.write(pool.column(variable), partition, store.read(table.column(variable), partition)[rows])

@@ -116,14 +116,14 @@ def test_counts_are_restored_after_a_later_step_as_in_memory(parts):
     expected, notes = step.restore(swapped, release.claims, edits=edits, rng=rng(3))
     assert notes
     run, table = in_parts(swapped, parts)
-    again, told = step.restore_partitioned(run, table, release.claims, name="again", edits=edits, rng=rng(3))
+    again, told = step.restore_partitioned(run, table, release.claims, edits=edits, rng=rng(3))
     assert told == notes
     pd.testing.assert_frame_equal(whole(run, again), expected.frame.reset_index(drop=True))
     assert edits.satisfied(whole(run, again))[sound].all()
     counts = step.check_partitioned(run, again, release.claims)[0]
     assert isinstance(counts, ClaimCheck)
     assert counts.holds
-    unchanged = step.restore_partitioned(run, again, release.claims, name="third", edits=edits, rng=rng(3))
+    unchanged = step.restore_partitioned(run, again, release.claims, edits=edits, rng=rng(3))
     assert unchanged == (again, ())
 
 
@@ -132,7 +132,7 @@ def test_what_cannot_be_restored_is_refused_in_the_words_of_memory():
     release = anoncore.anonymize(data, step, rng=rng())
     fewer = data.frame.assign(service=data.frame["service"].where(~data.frame["service"].isin([1]), 0))
     run, table = in_parts(Microdata(fewer, data.schema), 3)
-    asked = {"name": "again", "edits": EditSet(), "rng": rng()}
+    asked = {"edits": EditSet(), "rng": rng()}
     with pytest.raises(InfeasibleError, match="changed the size of the group"):
         step.restore_partitioned(run, table, release.claims, **asked)
     gone = replace(table, schema=table.schema.select(["area", "age"]))
