@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, asdict
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -16,7 +16,7 @@ from anoncore.microdata import Microdata, Schema
 from anoncore.partitions.release import PartitionedRelease
 from anoncore.partitions.store import Executor
 from anoncore.partitions.table import PartitionedTable
-from anoncore.release import Release
+from anoncore.release import MethodReport, Release
 
 # Measures that say nothing of groups of identical records: ambiguity is 1 and uncertainty 0, whatever the risk.
 IDENTICAL_GROUPS = ("ambiguity", "uncertainty")
@@ -99,6 +99,14 @@ class Method(Protocol):
         return False
 
     @property
+    def group_number(self) -> str:
+        """The released variable that numbers groups of records from 0, in a random order; empty for none.
+
+        Groups of several blocks are numbered anew over all of them.
+        """
+        return ""
+
+    @property
     def group_variables(self) -> tuple[str, ...]:
         """Variables whose joint counts a step hides, which later steps must leave as they are."""
         return ()
@@ -135,6 +143,17 @@ class Method(Protocol):
     ) -> PartitionedRelease:
         """Mask a table in partitions, which is not modified; see `anoncore.registry.anonymize_partitioned`."""
         raise AnonymizationError(f"{self.method} with these parameters needs its records in memory")
+
+    def report_blocks(self, run: Executor, table: PartitionedTable, blocks: Sequence[MethodReport]) -> MethodReport:
+        """Return what is reported of a table that was masked in random blocks, each as a table of its own.
+
+        Parameters
+        ----------
+        run : Executor
+        table : what all steps have released, in partitions
+        blocks : what the method reported of each block; two or more
+        """
+        return MethodReport.of_blocks(blocks)
 
     def restore(
         self, data: Microdata, claims: tuple[Claim, ...], *, edits: EditSet, rng: np.random.Generator

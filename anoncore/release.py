@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +20,31 @@ class ClaimChecks(tuple[ClaimCheck, ...], Summarised):
         """Return one table: each claim, whether it holds, and the observation behind that."""
         rows = [(check.claim, check.holds, check.observed) for check in self]
         yield SummaryTable("Claims, checked on the released data", ("claim", "holds", "observed"), rows)
+
+
+@dataclass(frozen=True)
+class MethodReport:
+    """What a method reports of the records that it released, without these.
+
+    Parameters
+    ----------
+    notes, figures, facts : as in `Release`
+    records : how many were released
+    """
+
+    notes: tuple[str, ...]
+    figures: Mapping[str, float]
+    records: int
+    facts: object = None
+
+    @classmethod
+    def of_blocks(cls, blocks: Sequence[MethodReport]) -> MethodReport:
+        """Return what is reported of several blocks of records: notes that all share, and means over the records."""
+        first, sizes = blocks[0], [one.records for one in blocks]
+        notes = tuple(note for note in first.notes if all(note in one.notes for one in blocks))
+        shared = [name for name in first.figures if all(name in one.figures for one in blocks)]
+        figures = {name: float(np.average([one.figures[name] for one in blocks], weights=sizes)) for name in shared}
+        return cls(notes, figures, sum(sizes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +73,9 @@ class Release(Summarised):
     recodings : tuple of Recoding
         How variables were coarsened, the same for all records, in the order in which it was done: an attacker can do
         the same to what they know, so that the release is compared with the source as recoded.
+    facts : object, optional
+        What the notes are made of, in a form of the method's own, so that it can report on several blocks; no data
+        values.
     confidential : mapping of name to array, optional
         Aggregates that give away what the method hides, for the custodian's own eyes: never published,
         logged or tracked.
@@ -61,7 +89,13 @@ class Release(Summarised):
     points: Microdata | None = None
     scores: np.ndarray | None = field(default=None, repr=False)
     recodings: tuple[Recoding, ...] = ()
+    facts: object = None
     confidential: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+
+    @property
+    def report(self) -> MethodReport:
+        """What the method reports of the records."""
+        return MethodReport(self.notes, self.figures, len(self.data), self.facts)
 
     def check(self) -> ClaimChecks:
         """Check every claim on the released data."""

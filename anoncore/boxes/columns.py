@@ -61,6 +61,7 @@ def as_ranges(
     *,
     weights: np.ndarray | None = None,
     counted: Sequence[str] = (),
+    sets: bool = True,
 ) -> Microdata:
     """Return one row per record that says of its box: number, weight, ranges, and the levels it holds.
 
@@ -71,17 +72,19 @@ def as_ranges(
     boxes : BoxTable
     weights : (B,), of every record of the box, 1 on average, released in units of 0.01; None for no weights
     counted : variables whose distinct values are released
+    sets : whether variables with levels become the set of levels in the box, as text parted by a mark that stands in
+        no level; else they stay as they are
 
     Returns
     -------
     Microdata
-        In the order of ``data``. Variables with levels hold the set of levels in the box, as text parted by a
-        mark that stands in no level, or stay as they are where every box holds a single level.
+        In the order of ``data``. Which columns there are, and what they mean, follows from the parameters and the
+        schema, not from the records.
 
     Raises
     ------
     AnonymizationError
-        When every mark stands in some level of a variable.
+        When every mark stands in some level of a variable of which a box holds several.
 
     Examples
     --------
@@ -109,7 +112,8 @@ def as_ranges(
                 columns[made.name] = values[label, at] + 0.0
                 variables.append(made)
         elif variable.is_masked:
-            columns[variable.name], described = _sets(data, variable, label)
+            column, described = _sets(data, variable, label) if sets else (data.frame[variable.name], variable)
+            columns[variable.name] = column
             variables.append(described)
     return Microdata(pd.DataFrame(columns, index=data.frame.index), Schema(variables))
 
@@ -210,19 +214,18 @@ def _words(levels: Sequence[object]) -> tuple[str | None, list[str]]:
 
 
 def _sets(data: Microdata, variable: Variable, label: np.ndarray) -> tuple[pd.Series, Variable]:
-    """Return for every record the set of levels in its box, as text; the level where all are single."""
+    """Return for every record the set of levels in its box, as text."""
     held = _held(data, variable.name, label)
-    if (held.sum(axis=1) == 1).all():
-        return data.frame[variable.name], variable
     mark, words = _words(variable.levels or ())
-    if mark is None:
+    if mark is None and (held.sum(axis=1) > 1).any():
         raise AnonymizationError(
             f"boxes: the levels of {variable.name!r} hold every one of {' '.join(MARKS)}, one of which must "
             "part the levels of a set; recode them or choose categorical: constant"
         )
     patterns, own = np.unique(held, axis=0, return_inverse=True)
-    texts = np.array([mark.join(w for w, there in zip(words, row, strict=True) if there) for row in patterns])
-    about = f"the set of values in the record's box, parted by {mark}. {variable.description}".strip()
+    texts = np.array([(mark or "").join(w for w, there in zip(words, row, strict=True) if there) for row in patterns])
+    parted = f", parted by {mark}" if mark else ""
+    about = f"the set of values in the record's box{parted}. {variable.description}".strip()
     described = Variable(variable.name, "nominal", role=variable.role, description=about)
     return pd.Series(texts[own.reshape(-1)[label]], index=data.frame.index), described
 

@@ -84,16 +84,19 @@ class Boxes:
     Parameters
     ----------
     frame : pandas.DataFrame
-        The table as released.
+        The table as released, or some rows of it that stand for all.
     variables : tuple of str
         The variables that have bounds, in the order of their columns.
     codes : (N,) int
-        The box of each record, 0 … boxes − 1.
+        The box of each row, 0 … boxes − 1.
+    counts : (N,) int, optional
+        Records that each row stands for; one where not stated.
     """
 
     frame: pd.DataFrame
     variables: tuple[str, ...]
     codes: NDArray[np.intp] = field(repr=False)
+    counts: NDArray[np.intp] | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         return f"Boxes({self.records} records, {self.boxes} boxes, k = {self.k}, of {', '.join(self.variables)})"
@@ -101,7 +104,7 @@ class Boxes:
     @property
     def records(self) -> int:
         """Number of records."""
-        return len(self.frame)
+        return int(self._each.sum())
 
     @property
     def boxes(self) -> int:
@@ -111,7 +114,7 @@ class Boxes:
     @property
     def k(self) -> int:
         """Records in the smallest box."""
-        return int(np.bincount(self.codes).min())
+        return int(self._sizes.min())
 
     @property
     def weighted(self) -> bool:
@@ -178,22 +181,22 @@ class Boxes:
                 f"{name}: boxes hold sets of levels of {', '.join(within)}, so that only the mean of the subgroup can "
                 "be bounded; ask for the mean, or release with categorical: constant"
             )
-        counts = np.bincount(self.codes[present], minlength=self.boxes)
-        used = counts > 0
+        counts = self._records(present)
+        used, total = counts > 0, int(counts.sum())
         mean_weight = None
         if weights:
-            sums = np.bincount(self.codes[present], weights=self._weights()[present], minlength=self.boxes)
+            sums = np.bincount(self.codes, np.where(present, self._each * self._weights(), 0.0), self.boxes)
             mean_weight = sums[used] / counts[used]
         lower, upper = (
             np.column_stack([_floats(self.frame, v + end)[first[used]] for v in variables]) for end in (LOW, HIGH)
         )
         if not certain[present].all():
-            each = self._weights() if weights else np.ones(self.records)
+            each = self._each * (self._weights() if weights else 1.0)
             some, all_ = (
                 np.bincount(self.codes, np.where(held, each, 0.0), self.boxes)[used].astype(np.float64)
                 for held in (certain, present)
             )
-            estimate = replace(mean_of_some(lower[:, 0], upper[:, 0], some, all_), records=int(present.sum()))
+            estimate = replace(mean_of_some(lower[:, 0], upper[:, 0], some, all_), records=total)
         elif name in get_args(Derived):
             estimate = derived.estimate(cast(Derived, name), lower, upper, counts[used], mean_weight)
         else:
@@ -202,7 +205,7 @@ class Boxes:
             )
         notes = [WEIGHTED] if weights else []
         if not present.all() and not within:
-            notes.append(f"{int(present.sum())} of {self.records} records have a value of {' and '.join(variables)}")
+            notes.append(f"{total} of {self.records} records have a value of {' and '.join(variables)}")
         notes += [estimate.note] if estimate.note else []
         least, most = POSSIBLE.get(name, (-np.inf, np.inf))
         if estimate.guaranteed[0] <= least and estimate.guaranteed[1] >= most:
@@ -247,9 +250,9 @@ class Boxes:
         if not all(0 < level < 1 for level in levels):
             raise AnonymizationError("levels must lie above 0 and below 1")
         present, first = self._present(variables)
-        if present.sum() < 2:
+        counts = self._records(present)
+        if counts.sum() < 2:
             raise AnonymizationError(f"{name}: fewer than 2 records have a value of {variables[0]}")
-        counts = np.bincount(self.codes[present], minlength=self.boxes)
         used = counts > 0
         low, high = (_floats(self.frame, variables[0] + end)[first[used]] for end in (LOW, HIGH))
         found = (confidence_interval(name, low, high, counts[used], level) for level in levels)
@@ -268,10 +271,10 @@ class Boxes:
         low, high = (
             np.column_stack([_floats(self.frame, v + end)[first] for v in self.variables]) for end in (LOW, HIGH)
         )
-        return low, high, np.bincount(self.codes)
+        return low, high, self._sizes
 
     def points(self) -> pd.DataFrame:
-        """Return the mid-points of the boxes, one row per record.
+        """Return the mid-points of the boxes, one row per row of the table.
 
         Returns
         -------
@@ -318,7 +321,7 @@ class Boxes:
         >>> read_boxes(table).check(2).below_k
         1
         """
-        below_k = int((np.bincount(self.codes) < k).sum())
+        below_k = int((self._sizes < k).sum())
         if l is None:
             return BoxCheck(k, below_k)
         counted = [v for v in self.variables if v + DISTINCT in self.frame]
@@ -333,6 +336,20 @@ class Boxes:
             short = present & ~(_floats(self.frame, v + DISTINCT) >= l)
             below[v] = len(np.unique(self.codes[short]))
         return BoxCheck(k, below_k, l, below)
+
+    @property
+    def _each(self) -> NDArray[np.intp]:
+        """How many records each row stands for, (N,)."""
+        return np.ones(len(self.frame), dtype=np.intp) if self.counts is None else self.counts
+
+    @property
+    def _sizes(self) -> NDArray[np.intp]:
+        """Records of each box, (B,)."""
+        return self._records(np.ones(len(self.codes), dtype=bool))
+
+    def _records(self, rows: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Return how many records some rows stand for, in each box (B,)."""
+        return np.bincount(self.codes, np.where(rows, self._each, 0), self.boxes).astype(np.intp)
 
     def _asked(self, statistic: str, variables: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         written = re.fullmatch(r"\s*(\w+)\s*\((.*)\)\s*", statistic)
@@ -364,14 +381,14 @@ class Boxes:
 
     def _present(self, variables: tuple[str, ...]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
         """Return which records (N,) have all variables, and one of them per box (B,), any if none has."""
-        present = np.ones(self.records, dtype=bool)
+        present = np.ones(len(self.frame), dtype=bool)
         for v in variables:
             present &= ~np.isnan(_floats(self.frame, v + LOW))
         return present, _one_of_each(self.codes, present)
 
     def _members(self, within: Mapping[str, str]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return which records (N,) certainly hold the levels, and which may."""
-        certain, possible = np.ones(self.records, dtype=bool), np.ones(self.records, dtype=bool)
+        certain, possible = np.ones(len(self.frame), dtype=bool), np.ones(len(self.frame), dtype=bool)
         for name, level in within.items():
             if name not in self.frame or name in (BOX, WEIGHT):
                 raise AnonymizationError(f"within: the table has no variable {name!r} with levels")
@@ -387,13 +404,15 @@ class Boxes:
         return _floats(self.frame, WEIGHT)
 
 
-def read_boxes(source: str | Path | pd.DataFrame) -> Boxes:
+def read_boxes(source: str | Path | pd.DataFrame, counts: NDArray[np.intp] | None = None) -> Boxes:
     """Read a released table of boxes and check that it is one.
 
     Parameters
     ----------
     source : path or pandas.DataFrame
         A Parquet (``.parquet``) or CSV file (``.csv``, ``.csv.gz``), or the table itself.
+    counts : (N,) int, optional
+        Records that each row stands for, where identical ones are given once; one where not stated.
 
     Returns
     -------
@@ -402,8 +421,8 @@ def read_boxes(source: str | Path | pd.DataFrame) -> Boxes:
     Raises
     ------
     AnonymizationError
-        When a column is missing, a bound has no partner or is no number, lower bounds exceed upper ones, or
-        records of one box have different bounds.
+        When a column is missing, a bound has no partner or is no number, lower bounds exceed upper ones,
+        records of one box have different bounds, or ``counts`` are not one for each row.
 
     Examples
     --------
@@ -418,6 +437,8 @@ def read_boxes(source: str | Path | pd.DataFrame) -> Boxes:
         raise AnonymizationError(f"the table has no column {BOX!r} that numbers the boxes")
     if not len(frame):
         raise AnonymizationError("the table has no records")
+    if counts is not None and (np.shape(counts) != (len(frame),) or np.min(counts) < 1):
+        raise AnonymizationError(f"counts must hold {len(frame)} whole numbers from 1 on, one for each row")
     if frame[BOX].isna().any():
         raise AnonymizationError(f"column {BOX!r}: {int(frame[BOX].isna().sum())} records are in no box")
     codes = pd.factorize(frame[BOX])[0].astype(np.intp)
@@ -429,7 +450,7 @@ def read_boxes(source: str | Path | pd.DataFrame) -> Boxes:
         if wrong:
             raise AnonymizationError(f"column {WEIGHT!r}: {wrong} weights are missing, infinite or negative")
     codes.setflags(write=False)
-    return Boxes(frame, variables, codes)
+    return Boxes(frame, variables, codes, counts)
 
 
 def _read(path: Path) -> pd.DataFrame:

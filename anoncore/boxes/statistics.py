@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from anoncore.boxes.reader import NOTHING, Boxes, read_boxes, subgroup_text
+from anoncore.boxes.reader import NOTHING, Boxes, subgroup_text
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.boxes import shapes as box_shapes
 from anoncore.kernels.boxes.derived import PAIRED, QUANTILES, density, quantile
-from anoncore.microdata import Microdata
 
 StatisticName = Literal[
     "mean",
@@ -199,27 +198,36 @@ def record_influences(x: np.ndarray, statistics: Sequence[Wanted]) -> np.ndarray
     return rows
 
 
-def reported(released: Microdata, statistics: Sequence[Wanted]) -> tuple[tuple[str, ...], dict[str, float]]:
-    """Return notes and figures on how well the released ranges give each wanted statistic.
+def reported(
+    boxes_for: Callable[[Statistic], Boxes], statistics: Sequence[Statistic]
+) -> tuple[tuple[str, ...], dict[str, float]]:
+    """Return notes and figures on how well released ranges give each statistic.
 
     Everything comes from the released table and the stated accuracies. Figures are half-widths in units of
     the wanted accuracy, for statistics that state one: the default is a share of the source's own spread,
     which a half-width divided by it would give away.
+
+    Parameters
+    ----------
+    boxes_for : returns the released boxes with the columns that a statistic is computed from, at least
+    statistics : in the order in which they are reported
     """
-    read = read_boxes(released.frame)
     notes: list[str] = []
     figures: dict[str, float] = {}
+    weighted = False
     for one in statistics:
-        found = read.estimate(one.statistic.statistic, *one.statistic.of, within=one.statistic.within)
+        read = boxes_for(one)
+        weighted |= read.weighted
+        found = read.estimate(one.statistic, *one.of, within=one.within)
         note = str(replace(found, note="")) + ("; says nothing" if NOTHING in found.note else "")
-        if one.statistic.accuracy is not None:
-            note += f"; wanted was ± {one.statistic.accuracy:g}"
-        notes.append(note + _weighted(read, one.statistic))
-        key = re.sub(r"\W+", "_", one.statistic.text).strip("_")
+        if one.accuracy is not None:
+            note += f"; wanted was ± {one.accuracy:g}"
+        notes.append(note + _weighted(read, one))
+        key = re.sub(r"\W+", "_", one.text).strip("_")
         for kind, (low, high) in (("linearised", found.linearised), ("guaranteed", found.guaranteed)):
-            if one.statistic.accuracy is not None:
-                figures[f"{key}.{kind}"] = (high - low) / 2.0 / one.statistic.accuracy
-    return (*notes, *([BIASED] if read.weighted else [])), figures
+            if one.accuracy is not None:
+                figures[f"{key}.{kind}"] = (high - low) / 2.0 / one.accuracy
+    return (*notes, *([BIASED] if weighted else [])), figures
 
 
 def _weighted(read: Boxes, statistic: Statistic) -> str:

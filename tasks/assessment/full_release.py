@@ -48,9 +48,10 @@ def with_full_release(
 
     Claims, levels and dominated numbers are those of the full release. Records that stand in it unchanged are counted
     among all records; the nearest released record of some people of either side is looked for among all of them.
+    Released ranges are measured by their middles.
     """
     sides, masked = full
-    stored = {"original": sides.original, "released": masked.released, "reference": sides.reference}
+    stored = {"original": sides.original, "released": masked.measured, "reference": sides.reference}
     executor = run.executor or Threads()
     original, released, reference = (
         None if side is None else in_partitions(side, name, executor, IN_MEMORY) for name, side in stored.items()

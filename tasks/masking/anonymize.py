@@ -80,20 +80,20 @@ class Masked(MaskReport):
     Parameters
     ----------
     released : rows in the order of the steps' output
-    points : the same records as single values, where ranges are released
+    points : the same records as single values, where ranges are released; never published
     continuous : where one step masked, and has scores
     confidential : what only the custodian may see, under "step<number>.<name>"
     """
 
     released: StoredRecords
-    points: StoredMicrodata | None = None
+    points: StoredRecords | None = None
     continuous: ContinuousForm | None = None
     confidential: StoredArrays | None = None
 
     @property
     def measured(self) -> StoredRecords:
         """The released records as single values, which most measures need."""
-        return self.points or self.released
+        return self.released if self.points is None else self.points
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -207,7 +207,10 @@ def mask_report(whole: MaskedRecords, steps: tuple[Step, ...], edits: EditSet) -
         claims=tuple(claim.check(released) for one in done for claim in one.release.claims),
         repair=RepairSummary(repaired.records_changed, repaired.cells_changed, repaired.changed, repaired.share),
         keeps_records=whole.keeps_records,
-        notes=(*(note for one in done for note in _notes(one)), *whole.notes, *_invariants(steps)),
+        notes=(
+            *(note for one in done for note in step_notes(one.number, one.step, one.release.notes)),
+            *general_notes(whole, steps),
+        ),
         figures={name: value for one in done for name, value in one.named(one.release.figures).items()},
         recodings=_recodings(done),
         hidden_variables=hidden_variables(steps, edits),
@@ -298,11 +301,19 @@ def _continuous_form(run: Run, done: list[_Done]) -> ContinuousForm | None:
     return ContinuousForm(data, run.workspace.store_arrays("scores", scores=last.release.scores))
 
 
-def _notes(done: _Done) -> tuple[str, ...]:
-    if done.number > 1 and done.step.releases_ranges:
-        before = f"ranges and guaranteed bounds hold for the values after step {done.number - 1}, not of the source's"
-        return (*done.release.notes, before)
-    return done.release.notes
+def step_notes(number: int, step: Step, notes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what is noted of a step of this number, given its own notes."""
+    if number > 1 and step.releases_ranges:
+        return (
+            *notes,
+            f"ranges and guaranteed bounds hold for the values after step {number - 1}, not of the source's",
+        )
+    return notes
+
+
+def general_notes(whole: MaskedRecords, steps: tuple[Step, ...]) -> tuple[str, ...]:
+    """Return what is noted of all steps together."""
+    return (*whole.notes, *_invariants(steps))
 
 
 def _invariants(steps: tuple[Step, ...]) -> Iterator[str]:

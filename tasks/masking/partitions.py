@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,8 +22,9 @@ from anoncore.partitions.store import ColumnStore, Executor, Threads, work_name
 from anoncore.partitions.table import PartitionedTable, chunk_of, partitioned
 from anoncore.recoding import Recoding
 from anoncore.registry import anonymize_partitioned
+from anoncore.release import MethodReport
 from tasks.common.errors import Refused, named
-from tasks.common.partitions import StoredPartitions, recoded_to
+from tasks.common.partitions import StoredPartitions
 from tasks.common.run import Run
 from tasks.common.workspace import RECORD, StoredRecords
 from tasks.masking.anonymize import (
@@ -34,12 +34,15 @@ from tasks.masking.anonymize import (
     MaskReport,
     Step,
     confidential_arrays,
+    general_notes,
     hidden_variables,
     mask,
     mask_report,
     masked_records,
     of_single_records,
+    step_notes,
 )
+from tasks.masking.joined import JoinedColumns, Part, union
 from tasks.record.dossier import RepairSummary
 
 # Records of a block, at most on average.
@@ -47,12 +50,21 @@ BLOCK_ROWS = 100_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Part:
-    """What a task has masked: its records' schema, and the reports and records of its blocks."""
+class _Block:
+    """What is reported of a masked block: of all steps, and of each; notes of single steps are with these."""
 
-    schema: Schema
-    reports: tuple[MaskReport, ...]
-    records: tuple[int, ...]
+    whole: MaskReport
+    steps: tuple[MethodReport, ...]
+    records: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Part:
+    """What a task has masked: its records, as single values too where ranges are released, and its blocks."""
+
+    released: Part
+    points: Part | None
+    blocks: tuple[_Block, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,8 +93,7 @@ class _BlockStreams:
 class _Plan:
     """All steps, of which those after the first ``whole`` are carried out on each block.
 
-    ``keeps_labels`` says whether a column says which record of the source each is. Levels are written to columns of
-    ``work``, coded as in their blocks: a worker that comes back late must not restore these codes.
+    ``keeps_labels`` says whether a column says which record of the source each is.
     """
 
     steps: tuple[Step, ...]
@@ -90,16 +101,30 @@ class _Plan:
     whole: int
     stream: Stream
     keeps_labels: bool
-    work: str
+    released: JoinedColumns
+    points: JoinedColumns
+
+    @classmethod
+    def of(cls, steps: tuple[Step, ...], edits: EditSet, whole: int, stream: Stream, *, keeps_labels: bool) -> _Plan:
+        """Return the plan of the blocks, given all steps."""
+        work, number = work_name("levels"), steps[-1].group_number
+        columns = JoinedColumns("released", f"{work}/released", number), JoinedColumns("points", f"{work}/points")
+        return cls(steps, edits, whole, stream, keeps_labels, *columns)
+
+    @property
+    def of_blocks(self) -> list[tuple[int, Step]]:
+        """The steps of the blocks with their numbers."""
+        return list(enumerate(self.steps[self.whole :], start=self.whole + 1))
 
     def masked(self, number: int, block: Microdata) -> MaskedRecords:
         """Carry out the steps on the block of this number."""
         streams = _BlockStreams(self.stream.named(number))
         return masked_records(streams, block, self.steps[self.whole :], self.edits, first=self.whole + 1)
 
-    def report(self, done: MaskedRecords) -> MaskReport:
-        """Return what the steps report about a block."""
-        return mask_report(done, self.steps, self.edits)
+    def report(self, done: MaskedRecords) -> _Block:
+        """Return what is reported of a block."""
+        whole = replace(mask_report(done, self.steps, self.edits), notes=general_notes(done, self.steps))
+        return _Block(whole, tuple(one.release.report for one in done.done), len(done.released))
 
 
 def block_obstacles(steps: tuple[Step, ...], edits: EditSet, variables: Iterable[Variable]) -> Iterator[str]:
@@ -133,11 +158,23 @@ def mask_records(run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: 
     threads, labels = Threads(), table.frame.index
     stored = StoredPartitions(partitioned(threads.store, "original", table, BLOCK_ROWS), threads)
     del table
-    masked, released = _in_blocks(run, stored.with_column(RECORD, np.arange(len(stored))), steps, edits)
-    frame = pd.concat([part.frame for part in released.parts()], ignore_index=True)
-    if masked.keeps_records:
-        frame.index = labels[released.whole(RECORD)]
-    return replace(masked, released=run.workspace.store("released", Microdata.trusted(frame, released.schema)))
+    masked = _in_blocks(run, stored.with_column(RECORD, np.arange(len(stored))), steps, edits)
+    index = labels[_partitions(masked.released).whole(RECORD)] if masked.keeps_records else None
+    points = None if masked.points is None else _in_memory(run, "points", masked.points, index)
+    return replace(masked, released=_in_memory(run, "released", masked.released, index), points=points)
+
+
+def _in_memory(run: Run, name: str, stored: StoredRecords, index: pd.Index | None) -> StoredRecords:
+    """Store records in partitions as a table in memory, under the labels of the records that they stem from."""
+    frame = pd.concat([part.frame for part in stored.parts()], ignore_index=True)
+    if index is not None:
+        frame.index = index
+    return run.workspace.store(name, Microdata.trusted(frame, _partitions(stored).schema))
+
+
+def _partitions(stored: StoredRecords) -> StoredPartitions:
+    assert isinstance(stored, StoredPartitions)
+    return stored
 
 
 def mask_part(run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: EditSet) -> Masked:
@@ -162,13 +199,11 @@ def mask_partitions(run: Run, data: StoredPartitions, steps: tuple[Step, ...], e
     """
     if len(data) <= BLOCK_ROWS:
         return _as_in_memory(run, data, steps, edits)
-    return _in_blocks(run, data, steps, edits)[0]
+    return _in_blocks(run, data, steps, edits)
 
 
-def _in_blocks(
-    run: Run, data: StoredPartitions, steps: tuple[Step, ...], edits: EditSet
-) -> tuple[Masked, StoredPartitions]:
-    """Mask the records in random blocks; return what was masked, and its records once more."""
+def _in_blocks(run: Run, data: StoredPartitions, steps: tuple[Step, ...], edits: EditSet) -> Masked:
+    """Mask the records in random blocks."""
     executor, stream = data.executor, Stream.of(run.rng("blocks"))
     table, whole = _over_all(run, data, steps, edits)
     carried = [RECORD] if RECORD in data.hidden else []
@@ -182,11 +217,12 @@ def _in_blocks(
         table.remove(executor.store)
     first = [0, *accumulate(map(len, parts))][:-1]
     count = len(parts)
-    plan = _Plan(steps, edits, len(whole), stream.named("mask"), bool(carried), work_name("levels"))
+    plan = _Plan.of(steps, edits, len(whole), stream.named("mask"), keeps_labels=bool(carried))
     masked = executor.map(_mask_blocks, range(count), [shuffled] * count, parts, first, [plan] * count)
     for name in names:
         executor.store.remove(shuffled.column(name))
-    return _together(run, data, masked, plan, whole)
+    tables = _joined(data, masked, plan, stream.named("groups"))
+    return _together(run, tables, [block for part in masked for block in part.blocks], plan, whole)
 
 
 def _over_all(
@@ -207,9 +243,13 @@ def _over_all(
 def _as_in_memory(run: Run, data: StoredPartitions, steps: tuple[Step, ...], edits: EditSet) -> Masked:
     """Mask a small table whole, in the order and by the random streams of a table in memory."""
     whole = masked_records(run, data.at(np.arange(len(data))), steps, edits)
-    table = partitioned(data.executor.store, "released", whole.released, BLOCK_ROWS)
+
+    def stored(name: str, records: Microdata) -> StoredPartitions:
+        return StoredPartitions(partitioned(data.executor.store, name, records, BLOCK_ROWS), data.executor)
+
     return Masked(
-        released=StoredPartitions(table, data.executor),
+        released=stored("released", whole.released),
+        points=None if whole.points is None else stored("points", whole.points),
         confidential=confidential_arrays(run, whole.done),
         **vars(mask_report(whole, steps, edits)),
     )
@@ -224,93 +264,84 @@ def _mask_blocks(
     plan: _Plan,
 ) -> _Part:
     """Mask the blocks of one partition."""
-    data, start, reports, masked = table.load(store, partition), 0, [], []
+    data, start, reports, released, points = table.load(store, partition), 0, [], [], []
     if plan.keeps_labels:
         data.frame.index = pd.Index(store.read(table.column(RECORD), partition))
     for number, records in enumerate(blocks, start=first):
-        block = data.take(np.arange(start, start + records))
-        done = plan.masked(number, block)
+        done = plan.masked(number, data.take(np.arange(start, start + records)))
         reports.append(plan.report(done))
-        masked.append(done.released)
+        released.append(done.released)
+        points += [] if done.points is None else [done.points]
         start += records
-    schema = _union([one.schema for one in masked], data.schema)
-    for variable in schema:
-        at = "released" if variable.levels is None else plan.work
-        store.write(f"{at}/{variable.name}", partition, _chunk(masked, variable))
     if plan.keeps_labels:
-        labels = [one.frame.index.to_numpy() for one in masked]
+        labels = [one.frame.index.to_numpy() for one in released]
         store.write(f"released/{RECORD}", partition, np.concatenate(labels))
-    return _Part(schema, tuple(reports), tuple(map(len, masked)))
+    return _Part(
+        plan.released.write(store, partition, released, data.schema),
+        plan.points.write(store, partition, points, data.schema) if points else None,
+        tuple(reports),
+    )
 
 
-def _chunk(blocks: Iterable[Microdata], variable: Variable) -> np.ndarray:
-    """Return a variable of some blocks as one chunk."""
-    if variable.kind == "continuous":
-        return np.concatenate([chunk_of(block, variable.name) for block in blocks])
-    kind = _codes(variable.levels or ())
-    coded = (block.frame[variable.name].cat.set_categories(list(variable.levels or ())) for block in blocks)
-    return np.concatenate([one.cat.codes.to_numpy(kind) for one in coded])
-
-
-def _codes(levels: Sequence[Any]) -> str:
-    """Return the smallest integer type that holds the codes of levels."""
-    return str(pd.Categorical([], categories=list(levels)).codes.dtype)
+def _joined(
+    data: StoredPartitions, parts: Sequence[_Part], plan: _Plan, stream: Stream
+) -> tuple[StoredPartitions, StoredPartitions | None]:
+    """Return the released records as one table, and as single values where ranges are released."""
+    executor, points = data.executor, [part.points for part in parts if part.points is not None]
+    released = plan.released.join(executor, [part.released for part in parts], data.schema, stream)
+    single = StoredPartitions(plan.points.join(executor, points, data.schema, stream), executor) if points else None
+    return StoredPartitions(released, executor), single
 
 
 def _together(
-    run: Run, data: StoredPartitions, parts: Sequence[_Part], plan: _Plan, whole: tuple[_Whole, ...]
-) -> tuple[Masked, StoredPartitions]:
-    """Return what was masked as one table, under a schema that holds the levels of all parts, and its records.
+    run: Run,
+    tables: tuple[StoredPartitions, StoredPartitions | None],
+    blocks: Sequence[_Block],
+    plan: _Plan,
+    whole: tuple[_Whole, ...],
+) -> Masked:
+    """Return what was masked as one table, with what is reported of all blocks.
 
     What the first steps claim is claimed of all records together: it is made to hold again, and checked, on them.
     """
-    reports = [report for part in parts for report in part.reports]
-    sizes = [records for part in parts for records in part.records]
+    executor, reports, sizes = tables[0].executor, [one.whole for one in blocks], [one.records for one in blocks]
     recodings = (*(one for step in whole for one in step.release.recodings), *_recodings(reports))
     edits = coarser(plan.edits, recodings)[0]
-    released, restored = _restored(
-        run, data.executor, _in_one_schema(data, parts, plan.work), whole, replace(plan, edits=edits)
-    )
+    released, restored = _restored(run, executor, tables[0].table, whole, replace(plan, edits=edits))
     own = tuple(ClaimCheck.of_blocks(checks) for checks in zip(*(one.claims for one in reports), strict=True))
     if restored and any(check.formal for check in own):
         raise Refused(
             "members of a hidden group moved again after the later steps, whose claims hold of the blocks before that; "
             "make group-anonymity the last step, or choose a later step without claims about groups of records"
         )
-    records = StoredPartitions(released, data.executor)
-    masked = Masked(
-        released=records,
-        claims=(*(check for one in whole for check in one.checks(data.executor, released)), *own),
+    steps = _step_reports(executor, released, blocks, plan)
+    figures = {name: value for one in whole for name, value in one.named(one.release.figures).items()}
+    kept = [*(one.release.keeps_records for one in whole), *(report.keeps_records for report in reports)]
+    return Masked(
+        released=StoredPartitions(released, executor),
+        points=tables[1],
+        claims=(*(check for one in whole for check in one.checks(executor, released)), *own),
         repair=_repair([one.repair for one in reports if one.repair is not None], sizes),
-        keeps_records=all(
-            [*(one.release.keeps_records for one in whole), *(report.keeps_records for report in reports)]
-        ),
-        notes=(*_notes(reports, plan, whole), *restored),
-        figures={name: value for one in whole for name, value in one.named(one.release.figures).items()}
-        | _figures(reports, sizes),
+        keeps_records=all(kept),
+        notes=(*_notes(reports, whole, steps), *restored),
+        figures=figures | {f"step{n}.{name}": value for n, _, own in steps for name, value in own.figures.items()},
         recodings=recodings,
         hidden_variables=reports[0].hidden_variables,
         records_unchanged=reports[0].records_unchanged,
         source_values=reports[0].source_values,
         confidential=confidential_arrays(run, whole),
     )
-    return masked, records
 
 
-def _in_one_schema(data: StoredPartitions, parts: Sequence[_Part], work: str) -> PartitionedTable:
-    """Return the released records as one table, whose levels are those of all parts."""
-    executor, schema = data.executor, _union([part.schema for part in parts], data.schema)
-    released = PartitionedTable("released", schema, tuple(sum(part.records) for part in parts))
-    for variable in schema:
-        levels = variable.levels
-        if levels is None:
-            continue
-        at = {level: code for code, level in enumerate(levels)}
-        codes = [[at[level] for level in part.schema[variable.name].levels or ()] for part in parts]
-        columns = [[name] * len(parts) for name in (f"{work}/{variable.name}", released.column(variable.name))]
-        recoded_to(executor, (columns[0], columns[1]), range(len(parts)), codes, _codes(levels))
-        executor.store.remove(columns[0][0])
-    return released
+def _step_reports(
+    executor: Executor, released: PartitionedTable, blocks: Sequence[_Block], plan: _Plan
+) -> list[tuple[int, Step, MethodReport]]:
+    """Return what each step of the blocks reports of all of them, with its number."""
+    of_steps = zip(plan.of_blocks, zip(*(block.steps for block in blocks), strict=True), strict=True)
+    return [
+        (number, step, step.report_blocks(executor, released, own) if len(own) > 1 else own[0])
+        for (number, step), own in of_steps
+    ]
 
 
 def _restored(
@@ -336,7 +367,7 @@ def _computed_again(
     schemas = executor.map(_compute_partition, after.partitions(), *arguments)
     for column in (*before.columns, before.column(RECORD)):
         executor.store.remove(column)
-    return replace(after, schema=_union(schemas, after.schema))
+    return replace(after, schema=union(schemas, after.schema))
 
 
 def _compute_partition(
@@ -354,48 +385,12 @@ def _compute_partition(
     return table.schema if not computed else done.schema
 
 
-def _union(schemas: Sequence[Schema], source: Schema) -> Schema:
-    """Return the schema of several tables: of each variable the levels that any of them holds.
-
-    Raises
-    ------
-    Refused
-        When the tables do not hold the same variables, or order their levels differently.
-    """
-    if any(one.names != schemas[0].names for one in schemas):
-        raise Refused("the blocks of the table were released with different variables; choose engine: memory")
-    return Schema(_one(variable, [one[variable.name] for one in schemas], source) for variable in schemas[0])
-
-
-def _one(variable: Variable, own: Sequence[Variable], source: Schema) -> Variable:
-    if variable.kind == "continuous":
-        units = [one.precision for one in own if one.precision is not None]
-        return replace(variable, precision=min(units) if len(units) == len(own) else None)
-    held = {level for one in own for level in one.levels or ()}
-    if all(one.levels == variable.levels for one in own):
-        return variable
-    known = source[variable.name].levels or () if variable.name in source else ()
-    new = sorted(held - set(known), key=str)
-    if new and variable.kind == "ordinal":
-        raise Refused(
-            f"variable {variable.name!r}: the blocks of the table merged its levels differently; merge them in a step "
-            "before (global-recoding), or choose engine: memory"
-        )
-    return replace(variable, levels=(*(level for level in known if level in held), *new))
-
-
 def _repair(repairs: Sequence[RepairSummary], sizes: Sequence[int]) -> RepairSummary:
     edits: Counter[str] = Counter()
     for one in repairs:
         edits.update(one.edits)
     share = float(np.average([one.share for one in repairs], weights=sizes))
     return RepairSummary(sum(r.records for r in repairs), sum(r.cells for r in repairs), dict(edits), share)
-
-
-def _figures(reports: Sequence[MaskReport], sizes: Sequence[int]) -> dict[str, float]:
-    """Return the mean over all records of what the steps measured in every block."""
-    names = [name for name in reports[0].figures if all(name in one.figures for one in reports)]
-    return {name: float(np.average([one.figures[name] for one in reports], weights=sizes)) for name in names}
 
 
 def _recodings(reports: Sequence[MaskReport]) -> tuple[Recoding, ...]:
@@ -414,13 +409,14 @@ def _recodings(reports: Sequence[MaskReport]) -> tuple[Recoding, ...]:
     return reports[0].recodings
 
 
-def _notes(reports: Sequence[MaskReport], plan: _Plan, whole: tuple[_Whole, ...]) -> tuple[str, ...]:
-    """Return the notes of the first steps, and those that all blocks share.
-
-    What differs between blocks was measured in a single one, not in the release.
-    """
-    own = tuple(note for one in whole for note in one.release.notes)
-    shared = tuple(note for note in reports[0].notes if all(note in one.notes for one in reports))
-    if len(reports) == 1 or len(whole) == len(plan.steps):
-        return (*own, *shared)
-    return (f"the records were masked in {len(reports)} random blocks, each as a table of its own", *own, *shared)
+def _notes(
+    reports: Sequence[MaskReport], whole: Sequence[_Whole], steps: Sequence[tuple[int, Step, MethodReport]]
+) -> tuple[str, ...]:
+    """Return what is noted: of the first steps, of each step in all blocks, and what all blocks share."""
+    before = [note for one in whole for note in one.release.notes]
+    of_steps = [note for number, step, own in steps for note in step_notes(number, step, own.notes)]
+    shared = [note for note in reports[0].notes if all(note in one.notes for one in reports)]
+    if len(reports) == 1 or not steps:
+        return (*before, *of_steps, *shared)
+    blocks = f"the records were masked in {len(reports)} random blocks, each as a table of its own"
+    return (blocks, *before, *of_steps, *shared)

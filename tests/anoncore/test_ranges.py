@@ -44,15 +44,17 @@ def test_sets_are_read_back_as_they_were(levels):
     np.testing.assert_array_equal(back.sizes, boxes.sizes)
 
 
-def test_single_levels_stay_as_they_are():
-    data, boxes = scene()
-    data = Microdata(data.frame.assign(s=np.array(["a", "b", "c"])[boxes.label % 3]), data.schema)
-    out = as_ranges(data, ["x"], boxes)
-    assert out.schema["s"].levels == ("a", "b", "c")
+def test_what_a_column_means_follows_from_the_parameters_alone():
+    data, boxes = scene((1, 2, 30))
+    single = data.frame.assign(s=np.array([1, 2, None])[boxes.label % 3])
+    data = Microdata(single, Schema([data.schema["x"], Variable("s", "ordinal", levels=(1, 2, 30))]))
+    for sets, levels in ((True, ("1", "2", "missing")), (False, (1, 2, 30))):
+        out = as_ranges(data, ["x"], boxes, sets=sets)
+        assert (out.schema["s"].kind, out.schema["s"].levels) == ("nominal" if sets else "ordinal", levels)
+        held = released_boxes(out, data.schema).held["s"]
+        assert (held.argmax(axis=1) == np.array([0, 1, 3])[np.arange(7) % 3]).all()
+        assert (held.sum(axis=1) == 1).all()
     pd.testing.assert_series_equal(out.frame["s"], data.frame["s"])
-    held = released_boxes(out, data.schema).held["s"]
-    assert (held.argmax(axis=1) == np.arange(7) % 3).all()
-    assert (held.sum(axis=1) == 1).all()
 
 
 def test_levels_that_hold_every_mark_are_refused_unless_single():

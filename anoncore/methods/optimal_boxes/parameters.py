@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
 from anoncore.boxes.columns import BoxTable, as_ranges, middles, taken_names
-from anoncore.boxes.reader import DISTINCT
+from anoncore.boxes.reader import BOX, DISTINCT, read_boxes
 from anoncore.boxes.statistics import Statistic, Wanted, influences, reported, wanted
 from anoncore.claims import DistinctValues, KAnonymity
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
-from anoncore.method import IDENTICAL_GROUPS, MEANS, Method
-from anoncore.methods.optimal_boxes.output import (
-    BoxCosts,
-    bounds_notes,
-    box_means,
-    diversity_notes,
-    dropped_note,
-    partition_notes,
-)
+from anoncore.method import IDENTICAL_GROUPS, MEANS, Method, OverPartitions
+from anoncore.methods.optimal_boxes.output import BoxCosts, BoxFacts, box_means, reported_of_table
 from anoncore.methods.optimal_boxes.partition import Diversity, Numbers, Ranges, boxable, into_boxes, numbers_of
 from anoncore.microdata import Microdata, Schema
 from anoncore.parameters import not_below
-from anoncore.release import Release
+from anoncore.partitions.store import Executor
+from anoncore.partitions.table import PartitionedTable
+from anoncore.release import MethodReport, Release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +103,7 @@ class OptimalBoxes(Method):
         "everyone in them, so that what is computed from them can be stated with bounds that certainly hold."
     )
     void_by_design: ClassVar[tuple[str, ...]] = IDENTICAL_GROUPS
+    over_partitions: ClassVar[OverPartitions] = "blocks"
 
     method: Literal["optimal-boxes"] = "optimal-boxes"
     k: int = 10
@@ -198,6 +194,11 @@ class OptimalBoxes(Method):
         """Whether boxes are released as intervals."""
         return self.release == "intervals"
 
+    @property
+    def group_number(self) -> str:
+        """The number of the box, where boxes are released as intervals."""
+        return BOX if self.releases_ranges else ""
+
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Put the records into boxes.
 
@@ -218,49 +219,57 @@ class OptimalBoxes(Method):
         cut = _Cut.of(self, numbers, edits, diversity, rng)
         if self.rare == "dropped":
             cut = _Cut.of(self, numbers.take(cut.kept), edits, diversity, rng)
-        release = self._summarised(cut, diversity, len(data) - len(numbers.data), len(numbers.x) - len(cut.numbers.x))
+        facts = self._facts(cut, diversity, len(data) - len(numbers.data), len(numbers.x) - len(cut.numbers.x))
         if not self.releases_ranges:
             means, pooled = box_means(cut.numbers.data, cut.boxes.label, self.k)
-            return replace(release, data=means, notes=(*release.notes, *pooled))
+            return self._release(means, replace(facts, pooled=pooled))
         weights = cut.costs.weights(cut.boxes, self.A, crisp=self.rare == "crisp") if self.weighs else None
-        counted = diversity.counted(names)
-        released = as_ranges(cut.numbers.data, names, cut.boxes, weights=weights, counted=counted)
+        counted, sets = diversity.counted(names), self.categorical == "set"
+        released = as_ranges(cut.numbers.data, names, cut.boxes, weights=weights, counted=counted, sets=sets)
         distinct = () if self.l is None else (DistinctValues(l=self.l, columns=tuple(n + DISTINCT for n in counted)),)
-        notes, figures = reported(released, cut.statistics)
+        read, release = read_boxes(released.frame), self._release(released, facts)
+        notes, figures = reported(lambda _: read, [one.statistic for one in cut.statistics])
         return replace(
             release,
-            data=released,
             points=middles(cut.numbers.data, names, cut.boxes),
             claims=(*release.claims, *distinct),
             notes=(*release.notes, *notes),
             figures={**release.figures, **figures},
         )
 
+    def report_blocks(self, run: Executor, table: PartitionedTable, blocks: Sequence[MethodReport]) -> MethodReport:
+        """Return sizes over all blocks, and statistics as all released boxes give them."""
+        facts = BoxFacts.of_blocks([cast(BoxFacts, one.facts) for one in blocks])
+        notes, figures = reported_of_table(run, table, self.statistics) if self.releases_ranges else ((), {})
+        records = sum(one.records for one in blocks)
+        return MethodReport((*facts.notes, *notes), {**facts.figures, **figures}, records)
+
     @property
     def weighs(self) -> bool:
         """Whether records carry weights."""
         return self.rare in ("crisp", "fuzzy")
 
-    def _summarised(self, cut: _Cut, diversity: Diversity, left_out: int, dropped: int) -> Release:
-        """Return the release as it is before numbers become ranges or means: its claim, notes and sizes."""
-        ranges, numbers, boxes, sizes = self.releases_ranges, cut.numbers, cut.boxes, cut.boxes.sizes
-        overlapping = ranges and self.bounds == "grid"
-        notes = partition_notes(boxes, self.k, left_out, ranges=ranges, overlapping=overlapping)
-        if self.l is not None:
-            notes += diversity_notes(diversity.exempt(numbers.names), self.l, ranges=ranges)
-        notes += [note for note in [dropped_note(dropped)] if note]
-        notes += bounds_notes(cut.followed, self.k, cut.binding)
-        return Release(
-            data=numbers.data,
-            claims=(KAnonymity(k=self.k),),
-            keeps_records=True,
-            notes=tuple(notes),
-            figures={
-                "boxes": len(sizes),
-                "smallest_box": int(sizes.min()),
-                "largest_box": int(sizes.max()),
-                "left_out": left_out + dropped,
-            },
+    def _release(self, data: Microdata, facts: BoxFacts) -> Release:
+        """Return a release as it is before statistics are reported."""
+        claims = (KAnonymity(k=self.k),)
+        return Release(data, claims, keeps_records=True, notes=facts.notes, figures=facts.figures, facts=facts)
+
+    def _facts(self, cut: _Cut, diversity: Diversity, left_out: int, dropped: int) -> BoxFacts:
+        """Return what is reported of the boxes, however they are released."""
+        sizes = cut.boxes.sizes
+        return BoxFacts(
+            k=self.k,
+            l=self.l,
+            ranges=self.releases_ranges,
+            overlapping=self.releases_ranges and self.bounds == "grid",
+            boxes=len(sizes),
+            smallest=int(sizes.min()),
+            largest=int(sizes.max()),
+            left_out=left_out,
+            dropped=dropped,
+            exempt=diversity.exempt(cut.numbers.names),
+            followed=cut.followed,
+            binding=tuple(cut.binding),
         )
 
 
