@@ -1,7 +1,8 @@
 """The same plan in memory and in partitions, by every method that tables in partitions allow: is the release the same.
 
 Run with ``python -m tests.evidence.engines --folder FOLDER``. The table is that of `tests.evidence.large`. Compared
-are all released values, of 1, 3 and 8 partitions, the work being done by this process and by one and two processes;
+are all released values, those by which ranges are measured, and what the steps report, of 1, 3 and 8 partitions, the
+work being done by this process and by one and two processes; a method with several forms of a release in each of them;
 for spectral swapping, with `cross`, also every gate with its figure, and by a cluster of one and of two workers with
 TLS. With ``--kills 20`` spectral swapping alone is compared, in so many runs of two processes and of two workers, in
 each of which one of these is killed at a random moment.
@@ -41,15 +42,22 @@ PARTITIONS = (1, 3, 8)
 # Engine and processes; none of its own is this process.
 WORKERS = (("local", 0), ("local", 1), ("local", 2), ("dask", 1), ("dask", 2))
 SWAP = "spectral-swap"
-# Parameters of the methods that name variables of the table, or need some.
-STATED: dict[str, dict[str, Any]] = {
-    "rare-levels": {"action": "redistribute", "k": 10},
+# Parameters of each form of a method's release; without any where there is one form and nothing need be stated.
+FORMS: dict[str, dict[str, dict[str, Any]]] = {
+    "rare-levels": {"": {"action": "redistribute", "k": 10}},
     "group-anonymity": {
-        "vital": [{"level02": ["l6"]}],
-        "parameter": "level04",
-        "order": [f"l{area}" for area in range(8)],
-        "caps": {"l4": 400},
-        "details": "winsorised",
+        "": {
+            "vital": [{"level02": ["l6"]}],
+            "parameter": "level04",
+            "order": [f"l{area}" for area in range(8)],
+            "caps": {"l4": 400},
+            "details": "winsorised",
+        }
+    },
+    "optimal-boxes": {
+        "intervals": {"rare": "fuzzy", "l": 2},
+        "intervals on a grid": {"rare": "dropped", "bounds": "grid"},
+        "means": {"release": "means"},
     },
 }
 ALONE = {"individual_protection": "none", "individual_protection_reason": "the people are drawn at random"}
@@ -74,7 +82,8 @@ class Kept(Direct):
         """Carry out a step and look at its result."""
         result = super().call(label, function, *args, retry=retry)
         if label == "Mask the records":
-            self.released = digest(result.released)
+            report = repr((result.notes, result.figures, result.claims)).encode()
+            self.released = " ".join([digest(result.released), digest(result.measured), hashed(report)])
             if not self.judged:
                 raise Enough
         if label == "Decide by policy":
@@ -112,13 +121,13 @@ def outcome(path: Path, home: Path, judged: bool) -> tuple[str, str]:
     return runner.released, runner.gates
 
 
-def method_plan(method: str, judged: bool) -> dict[str, Any]:
+def method_plan(method: str, judged: bool, **parameters: Any) -> dict[str, Any]:
     """Return the plan of the large table with one method, in memory; with `cross` where gates are compared, too."""
-    one = {"method": method, **STATED.get(method, {})}
+    one = {"method": method, **parameters}
     asked = plan("source", "memory") | {
         "name": method,
         "reference": {"kind": "cross" if judged else "leave-one-out"},
-        "steps": [one] if method == "rare-levels" else [{"method": "rare-levels", **STATED["rare-levels"]}, one],
+        "steps": [one] if method == "rare-levels" else [{"method": "rare-levels", **FORMS["rare-levels"][""]}, one],
         "seed": {"public": 7, "data_are_public": True},
     }
     if METHODS[method].hidden_variables is not Method.hidden_variables:
@@ -128,12 +137,10 @@ def method_plan(method: str, judged: bool) -> dict[str, Any]:
     return asked
 
 
-def compared(folder: Path, method: str, records: int) -> str:
-    """Return whether the releases are the same, and of how many runs."""
-    judged, path = method == SWAP, folder / f"{method}.yaml"
-    asked = method_plan(method, judged)
+def compared(folder: Path, name: str, asked: dict[str, Any], judged: bool, records: int) -> str:
+    """Return whether the releases of a plan are the same, and of how many runs."""
+    path, home = folder / f"{name}.yaml", folder / f"home-{name}"
     path.write_text(yaml.safe_dump(asked, sort_keys=False))
-    home = folder / f"home-{method}"
     try:
         load_plan(path).with_engine("local")
         seen = {"memory": outcome(path, home / "memory", judged)}
@@ -143,9 +150,9 @@ def compared(folder: Path, method: str, records: int) -> str:
         for where, processes in WORKERS if judged else WORKERS[:3]:
             path.write_text(yaml.safe_dump(asked | {"engine": where}, sort_keys=False))
             with workers(records, number, processes):
-                name = f"{where}, {processes} processes, {number} partitions"
-                seen[name] = outcome(path, home / name.replace(", ", "-").replace(" ", "-"), judged)
-    others = [name for name, found in seen.items() if found != seen["memory"]]
+                run = f"{where}, {processes} processes, {number} partitions"
+                seen[run] = outcome(path, home / run.replace(", ", "-").replace(" ", "-"), judged)
+    others = [run for run, found in seen.items() if found != seen["memory"]]
     return f"{len(seen) - len(others)} of {len(seen)} runs are the same{': not ' if others else ''}{'; '.join(others)}"
 
 
@@ -187,7 +194,11 @@ def main() -> None:
     for said in survived(given.folder, given.records, given.kills) if given.kills else ():
         print(said, flush=True)  # noqa: T201
     for method in given.methods if not given.kills else ():
-        print(method, compared(given.folder, method, given.records), flush=True)  # noqa: T201
+        judged = method == SWAP
+        for form, parameters in FORMS.get(method, {"": {}}).items():
+            name = f"{method} {form}".strip().replace(" ", "-")
+            plan_of_form = method_plan(method, judged, **parameters)
+            print(name, compared(given.folder, name, plan_of_form, judged, given.records), flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -16,8 +16,12 @@ import yaml
 from anoncore import read_boxes
 from flows.plan.model import load_plan
 from flows.release import Direct, carry_out
+from tasks.assessment import full_release
 from tasks.common.errors import Refused
 from tasks.common.home import Home
+from tasks.intake import partitions as intake
+from tasks.intake import split
+from tasks.masking import partitions as masking
 from tasks.publication.manifest import verify_release
 from tests.limits import ANY_LOSS, UTILITY
 
@@ -33,6 +37,7 @@ STEP = (
     "{method: optimal-boxes, k: 8, l: 2, rare: fuzzy, limits: {age: [18, 99]}, statistics: "
     "[{statistic: mean, of: [net], accuracy: 100}, {statistic: correlation, of: [net, tax], probability: 2}]}"
 )
+MEANS = "{method: optimal-boxes, k: 40, release: means}"
 
 
 class Watching(Direct):
@@ -365,3 +370,88 @@ def test_rand_health_insurance(tmp_path):
     assert len(runner.original) > 0.99 * 4000
     boxes = json.loads((next((tmp_path / "home").rglob("assessment.json"))).read_text())["assessment"]["risk"]["boxes"]
     assert boxes["original"]["largest_reidentification"] <= 0.1
+
+
+# ---------------------------------------------------------------- a large table
+
+
+LARGE = """
+anonflow: 1
+name: people
+engine: {engine}
+source: {{path: people}}
+variables:
+  - {{name: person, kind: nominal, role: identifier}}
+  - {{name: gross, kind: continuous}}
+  - {{name: tax, kind: continuous}}
+  - {{name: net, kind: continuous}}
+  - {{name: age, kind: continuous}}
+  - {{name: sex, kind: binary, levels: [f, m]}}
+  - {{name: children, kind: ordinal, levels: [0, 1, 2, 3]}}
+  - {{name: region, kind: nominal}}
+  - {{name: births, kind: continuous}}
+edits:
+  rules:
+    - {{edit: linear, name: sum, terms: {{net: 1, tax: 1, gross: -1}}, dependent: gross}}
+    - {{edit: bound, name: taxes, variable: tax, lower: 0, upper: 20000}}
+reference: {{kind: {reference}}}
+steps:
+  - {step}
+assessment: {{margin: 0.3, sample_above: 1000}}
+{policy}
+"""
+
+
+@pytest.fixture
+def large(monkeypatch, tmp_path, people):
+    """Partitions, blocks and sub-tables of a few hundred of 2400 people; return what writes a plan."""
+    monkeypatch.setattr(intake, "ROWS", 700)
+    monkeypatch.setattr(masking, "BLOCK_ROWS", 500)
+    monkeypatch.setattr(split, "SUB_TABLE", 400)
+    monkeypatch.setattr(full_release, "PEOPLE", 200)
+    frame = people(2400)
+    (tmp_path / "people").mkdir()
+    for number, part in enumerate(np.array_split(np.arange(2400), 2)):
+        frame.iloc[part].to_parquet(tmp_path / "people" / f"{number}.parquet", index=False)
+
+    def written(engine: str, step: str, reference: str) -> Path:
+        path = tmp_path / f"{engine}.yaml"
+        path.write_text(LARGE.format(engine=engine, step=step, reference=reference, policy=POLICY))
+        return path
+
+    return written
+
+
+@pytest.mark.parametrize(("step", "reference"), [(STEP, "holdout"), (STEP, "cross"), (MEANS, "holdout")])
+def test_boxes_of_a_table_in_partitions_are_published_as_those_in_memory(large, tmp_path, step, reference):
+    dossiers, tables = [], []
+    for engine in ("local", "memory"):
+        home = Home.locate(tmp_path / engine)
+        outcome = carry_out(load_plan(large(engine, step, reference)), home, Direct())
+        assert outcome.status == "published", outcome.reason
+        assert verify_release(outcome.folder) == []
+        files = sorted(outcome.folder.glob("data*.csv"))
+        assert (len(files) > 1) == (engine == "local")
+        tables.append(pd.concat(map(pd.read_csv, files), ignore_index=True))
+        parquet = pd.concat(map(pd.read_parquet, sorted(outcome.folder.glob("data*.parquet"))), ignore_index=True)
+        pd.testing.assert_frame_equal(
+            parquet.astype(object).where(parquet.notna(), None),
+            tables[-1].astype(object).where(tables[-1].notna(), None),
+            check_dtype=False,
+        )
+        dossiers.append(json.loads((outcome.folder / "assessment.json").read_text()))
+        assert not list(home.workspaces.iterdir())
+    one, other = (table.sort_values(list(table.columns), ignore_index=True) for table in tables)
+    pd.testing.assert_frame_equal(one, other)
+    assert dossiers[0]["assessment"] == dossiers[1]["assessment"]
+    decided, again = ([(g["name"], g["verdict"], g["figure"]) for g in d["verdict"]["gates"]] for d in dossiers)
+    assert decided == again
+    assert {"full_release", "claims"} <= dossiers[0]["assessment"].keys()
+    assert one.groupby(list(one.columns), dropna=False).size().min() >= 8
+    if step == STEP:
+        read = read_boxes(tables[0])
+        assert read.check(8, 2).passed
+        assert dossiers[0]["assessment"]["method_figures"]["step1.boxes"] == read.boxes
+        assert "net" not in one
+        for value in (str(read.estimate("mean(net)")), str(read.estimate("mean(net)", weights=True))):
+            assert value.split(" (")[0][1:] in text_of(outcome.folder / "report.html")
