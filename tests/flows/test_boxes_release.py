@@ -455,3 +455,16 @@ def test_boxes_of_a_table_in_partitions_are_published_as_those_in_memory(large, 
         assert "net" not in one
         for value in (str(read.estimate("mean(net)")), str(read.estimate("mean(net)", weights=True))):
             assert value.split(" (")[0][1:] in text_of(outcome.folder / "report.html")
+
+
+def test_boxes_in_blocks_are_all_compared_where_the_plan_asks_for_it(large, tmp_path):
+    path = large("memory", STEP, "holdout")
+    path.write_text(path.read_text().replace("sample_above: 1000", "exhaustive: true"))
+    outcome, runner = carried_out(path, tmp_path / "home")
+    assert outcome.status == "published", outcome.reason
+    figures = json.loads((outcome.folder / "assessment.json").read_text())["assessment"]
+    assert figures["records"]["released"] == len(runner.released) == 1200
+    located = figures["risk"]["boxes"]["original"]
+    assert (located["inside"], located["records"]) == (1.0, 1200)
+    assert located["largest_reidentification"] <= 1 / 8
+    assert read_boxes(outcome.folder / "data.csv").boxes == figures["method_figures"]["step1.boxes"]
