@@ -304,3 +304,28 @@ def test_a_range_of_all_that_is_possible_tells_nothing():
     assert boxes.estimate("sd", "u").linearised[0] == 0
     assert "-0.0" not in str(boxes.estimate("sd", "u"))
     assert "says nothing" not in boxes.estimate("mean", "u").note
+
+
+def test_one_row_per_box_with_its_records_is_read_as_all_of_them():
+    rng = np.random.default_rng(4)
+    values = pd.DataFrame({"x": rng.normal(size=400), "y": rng.gamma(2.0, size=400) + 1.0})
+    table = release(values, 5, rng, weights=True)
+    table["sex"] = np.array(["f", "m", "f|m"])[table["box"] % 3]
+    once = table.drop_duplicates("box")
+    counts = table["box"].value_counts().loc[once["box"]].to_numpy()
+    whole, rows = read_boxes(table), read_boxes(once, counts)
+    asked = [(name, of) for name in STATISTICS for of in (("x",), ("x", "y")) if len(of) == 1 + name.startswith("co")]
+    for name, of in [*asked, ("median", ("y",)), ("ratio", ("x", "y"))]:
+        for weights in (False, True):
+            assert str(rows.estimate(name, *of, weights=weights)) == str(whole.estimate(name, *of, weights=weights))
+    for weights in (False, True):
+        found = (read.estimate("mean(x)", weights=weights, within={"sex": "f"}) for read in (rows, whole))
+        assert len({str(one) for one in found}) == 1
+    assert (rows.records, rows.boxes, rows.k) == (whole.records, whole.boxes, whole.k)
+    assert [str(one) for one in rows.confidence("mean(y)")] == [str(one) for one in whole.confidence("mean(y)")]
+    assert [rows.check(k, 5) for k in (2, 9)] == [whole.check(k, 5) for k in (2, 9)]
+    for mine, theirs in zip(rows.bounds(), whole.bounds(), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    for wrong in (counts[1:], np.zeros_like(counts)):
+        with pytest.raises(AnonymizationError, match="whole numbers from 1 on, one for each row"):
+            read_boxes(once, wrong)

@@ -1,6 +1,6 @@
 """Boxes of a large table: the same in memory and in partitions, and true of the whole release."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from anoncore.claims import DistinctValues, KAnonymity
 from anoncore.edits.kinds import LinearEdit
 from anoncore.edits.model import EditSet
 from anoncore.methods import MDAV, OptimalBoxes
+from anoncore.methods.optimal_boxes.output import BoxFacts
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.partitions.store import Serial
 from anoncore.partitions.table import partitioned
@@ -243,3 +244,18 @@ def test_columns_that_mean_different_things_are_not_joined():
     one, other = (Schema([Variable("s", "nominal", description=f"parted by {mark}")]) for mark in "|;")
     with pytest.raises(Refused, match="its values mean something else"):
         union([one, other], one)
+
+
+def test_what_holds_of_some_blocks_is_said_of_these():
+    one = BoxFacts(k=5, l=2, ranges=True, overlapping=True, boxes=3, smallest=5, largest=9, left_out=1, dropped=2)
+    blocks = [replace(one, binding=("sum", "tax"), exempt=("age",)), replace(one, binding=("sum",), followed=("wage",))]
+    whole = BoxFacts.of_blocks([*blocks, replace(blocks[1], smallest=6, largest=11, left_out=0, dropped=0)])
+    assert whole.figures == {"boxes": 9, "smallest_box": 5, "largest_box": 11, "left_out": 6}
+    sizes, left_out, exempt, dropped, followed, binding, partly = whole.notes
+    assert sizes.startswith("records were put into 9 boxes, which overlap, of 5 to 11 records")
+    assert left_out.startswith("2 record(s) were left out: those with whom fewer than 5 share")
+    assert exempt == "no distinct values are promised of age, which has fewer than 2 in a block of records"
+    assert dropped.startswith("4 further record(s)")
+    assert followed.startswith("the outermost bounds of wage follow the extreme values of their block")
+    assert binding == "ranges were narrowed to what the edits sum leave of them, as any reader could"
+    assert partly == "those of some blocks were narrowed to what the edits tax leave of them, too"
