@@ -103,17 +103,17 @@ def test_what_is_published_of_blocks_is_of_all_of_them(monkeypatch):
     monkeypatch.setattr(partitions._Plan, "report", recorded)
     masked = mask_partitions(_Streams(), stored, (MDAV(k=5),), EditSet())
     released = pd.concat([part.frame for part in masked.released.parts()])
-    sizes = [one.claims[0].records for one in reports]
+    sizes = [one.records for one in reports]
     assert len(set(sizes)) > 1
     (claim,) = masked.claims
     count = len(released.drop_duplicates())
-    smallest = min(one.claims[0].figures["smallest_group"] for one in reports)
+    smallest = min(one.whole.claims[0].figures["smallest_group"] for one in reports)
     assert (claim.records, dict(claim.figures)) == (50, {"smallest_group": smallest, "groups": count})
     every = f"{len(sizes)} of {len(sizes)} blocks of records"
     assert claim.observed == f"holds in {every}, smallest group {smallest}, groups {count}"
     assert f"the records were masked in {len(sizes)} random blocks, each as a table of its own" in masked.notes
     for name, value in masked.figures.items():
-        assert value == pytest.approx(np.average([one.figures[name] for one in reports], weights=sizes))
+        assert value == pytest.approx(np.average([one.whole.figures[name] for one in reports], weights=sizes))
     assert masked.figures
 
 
