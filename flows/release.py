@@ -34,7 +34,7 @@ from tasks.intake.ingest import Ingested
 from tasks.intake.series import draw
 from tasks.intake.split import Sides, Split
 from tasks.intake.validate import Validated, validate_masked
-from tasks.masking.anonymize import Masked, ShadowMask, of_single_records
+from tasks.masking.anonymize import Masked, ShadowMask, kept_exactly, of_single_records
 from tasks.masking.partitions import mask_part, mask_records
 from tasks.policy.assessment import Assessment, PriorReleases
 from tasks.policy.verdict import decide
@@ -281,7 +281,15 @@ def _with_earlier(
     plan, step, run, split, source = file.plan, runner.step, given.run, given.split, given.ingested.summary
     least = plan.policy.least_change or plan.assessment.k
     lineage = Lineage(plan.name, source.digest, source.records_digest)
-    terms = Terms(lineage, least, plan.policy.differencing, given.masking, plan.series.shared)
+    terms = Terms(
+        lineage=lineage,
+        least=least,
+        limit=plan.policy.differencing,
+        kept=tuple(kept_exactly(plan.steps)),
+        drawn=plan.series.draws,
+        masking=given.masking,
+        shared=plan.series.shared,
+    )
     followed = step("Compare with earlier releases", follow, run, given.checked, split, masked, terms)
     assessment, earlier = replace(assessment, series=followed.series), followed.earlier
     tested = split.sub_table or split

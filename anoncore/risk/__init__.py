@@ -12,7 +12,7 @@ from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
 from anoncore.risk.comparison import Comparison, ComparisonSettings, compare, compare_matched, compare_measures
 from anoncore.risk.copied_parts import CopiedPart, CopiedParts, copied_parts
 from anoncore.risk.density import Density, density
-from anoncore.risk.differencing import Decoded, Differencing, differencing
+from anoncore.risk.differencing import Decoded, Differencing, differencing, nearly_same
 from anoncore.risk.disclosure import (
     Disclosure,
     DisclosureSettings,
@@ -178,6 +178,7 @@ __all__ = [
     "measure_risk",
     "membership_attack",
     "nearest_distance_attack",
+    "nearly_same",
     "partial_copies",
     "play",
     "prediction_measures",

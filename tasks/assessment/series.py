@@ -10,8 +10,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from anoncore.method import LEVEL_COUNTS, MEANS
 from anoncore.microdata import Microdata
-from anoncore.risk import differencing
+from anoncore.risk import differencing, nearly_same
 from anoncore.risk.scores import Certainty
 from tasks.assessment.prior_releases import comparable, released_table, shared_names
 from tasks.common.partitions import StoredPartitions
@@ -21,6 +22,7 @@ from tasks.intake.split import Sides
 from tasks.intake.validate import Checked
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import PairDifferencing, Series, UnitChanges
+from tasks.record import ledger
 from tasks.record.attempts import rejected_attempts
 from tasks.record.entry import ReleaseFacts
 from tasks.record.exchange import by_other_secrets, releases_elsewhere
@@ -29,6 +31,8 @@ from tasks.record.predecessors import Lineage, Predecessor, predecessors
 
 # Earlier releases that are subtracted: those since which fewest units joined.
 AT_MOST = 12
+# What a method keeps of a number, and of a variable with levels.
+_FIGURE = {False: MEANS, True: LEVEL_COUNTS}
 # People who joined or changed, and people of the control, at most.
 PEOPLE = 2000
 
@@ -45,7 +49,14 @@ class _Earlier:
     now: Members
     before: Members
     n_joined: int
+    n_left: int
     n_changed: int
+
+    @property
+    def differs(self) -> bool:
+        """Whether some units are in both releases, and others joined, left or changed, or it is not known."""
+        differ = self.n_joined or self.n_left or self.n_changed or not self.changes.same_variables
+        return bool(differ) and self.n_joined < self.now.count
 
     @property
     def joined(self) -> NDArray[np.bool_]:
@@ -73,6 +84,8 @@ class Terms:
     lineage : by what earlier releases are found
     least : so many units have to join, leave or change, or none: smaller numbers are not shown
     limit : of what the difference of two releases reveals
+    kept : which figures the steps keep exactly, see `anoncore.method.Method.invariants`
+    drawn : whether each release is of a random part of the units
     masking : digest of what masks, by which rejected attempts are found
     shared : the name of a secret by which the units of other homes' releases are known
     """
@@ -80,6 +93,8 @@ class Terms:
     lineage: Lineage
     least: int
     limit: float
+    kept: tuple[str, ...]
+    drawn: bool
     masking: str
     shared: str | None = None
 
@@ -120,6 +135,9 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
         pairs=pairs,
         untested=tried - sum(not pair.changed for pair in pairs),
         not_tried=sum(one.n_joined > 0 for one in compared) - tried,
+        left=sum(one.n_left > 0 and not one.n_joined for one in compared) if terms.kept else 0,
+        exact=sum(one.differs for one in compared) if terms.kept and not terms.drawn else 0,
+        alike=_alike(run, earlier, sides, masked, terms.kept),
         elsewhere=tuple(_elsewhere(run, now, least)) if terms.shared else (),
         by_other_secrets=by_other_secrets(run.home, now.shared_key) if terms.shared else 0,
         rejected=rejected_attempts(run.home, terms.masking, now),
@@ -149,7 +167,28 @@ def _compared(now: Members, before: Members, facts: ReleaseFacts, least: int) ->
     if came is None or gone is None:
         came = gone = None
     counts = UnitChanges(facts.release, came, gone, None if changed is None else others, changed is not None)
-    return _Earlier(facts, counts, now, before, joined, n_changed)
+    return _Earlier(facts, counts, now, before, joined, left, n_changed)
+
+
+def _alike(run: Run, earlier: tuple[Predecessor, ...], sides: Sides, masked: Masked, kept: tuple[str, ...]) -> int:
+    """Count other plans whose newest release, of other units as far as is known, is as near as one of the same units.
+
+    Identifiers may have been given out anew, or others be named first. Compared are figures that are kept exactly.
+    """
+    if isinstance(sides.original, StoredPartitions):
+        return 0
+    original, candidate = sides.original.load(), masked.measured.load()
+    exact = {name for name in original.schema.names if _FIGURE[original.schema[name].is_categorical] in kept}
+    names = [name for name in comparable(original, candidate, masked) if name in exact]
+    known = {one.facts.release for one in earlier}
+    others = {one.facts.name: one.facts for one in ledger.find(run.home, ReleaseFacts, "published")}
+    found = 0
+    for facts in [one for one in others.values() if one.release not in known][-AT_MOST:] if names else ():
+        folder = run.home.files_of(facts.name, facts.release)
+        shared = shared_names(folder, original.schema.select(names))
+        before = released_table(run, folder, original.schema.select(shared)) if shared else None
+        found += before is not None and nearly_same(before, candidate.select(shared))
+    return found
 
 
 def _subtracted(

@@ -316,10 +316,13 @@ def general_notes(whole: MaskedRecords, steps: tuple[Step, ...]) -> tuple[str, .
     return (*whole.notes, *_invariants(steps))
 
 
+def kept_exactly(steps: tuple[Step, ...]) -> list[str]:
+    """Return what all steps keep exactly: the difference of two such releases is the figure of who joined or left."""
+    return [name for name in (steps[0].invariants if steps else ()) if all(name in step.invariants for step in steps)]
+
+
 def _invariants(steps: tuple[Step, ...]) -> Iterator[str]:
-    """Yield what all steps keep exactly: the difference of two such releases is the figure of who joined or left."""
-    kept = [name for name in (steps[0].invariants if steps else ()) if all(name in step.invariants for step in steps)]
-    if kept:
+    if kept := kept_exactly(steps):
         yield f"kept exactly, but for what a step treats and repairs: {'; '.join(kept)}"
 
 

@@ -124,6 +124,9 @@ class Series:
     pairs : the differencing attack with each earlier release that it was tried with, on who joined and who changed
     untested : earlier releases since which units joined, with which it was tried and could not be carried out
     not_tried : those with which it was not tried, since more units joined since than since the others
+    left : those since which units only left, though figures are kept exactly: their records are no longer at hand
+    exact : those of partly the same units, where figures are kept exactly and all units are in each release
+    alike : releases without a known unit in common whose figures are as near as those of nearly the same units
     elsewhere : changes since releases of other homes, named office/release, that hold units of the candidate
     by_other_secrets : other homes whose digests are known, where all are by other secrets than the plan's
     rejected : attempts by the same masking on nearly the same units that were rejected
@@ -138,6 +141,9 @@ class Series:
     pairs: tuple[PairDifferencing, ...] = ()
     untested: int = 0
     not_tried: int = 0
+    left: int = 0
+    exact: int = 0
+    alike: int = 0
     elsewhere: tuple[UnitChanges, ...] = ()
     by_other_secrets: int = 0
     rejected: int = 0

@@ -158,7 +158,8 @@ def test_unchanged_data_and_plan_publish_nothing_new(office, after, home):
 
 def test_changed_data_make_another_release(office, after, home, people):
     first = after()
-    second = _run(office(people(seed=2)), home)
+    others = people(seed=2).assign(person=lambda frame: frame["person"] + "-2")
+    second = _run(office(others), home)
     assert second.status == "published"
     assert second.release != first.release
     versions = [json.loads((home.releases / "office" / r / "manifest.json").read_text())["version"]

@@ -39,9 +39,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 
 def released(
-    office, home: Home, frame: pd.DataFrame, title: str = "t", name: str = "office", without: str = "", least: int = 5
+    office, home: Home, frame: pd.DataFrame, more: str = MORE, name: str = "office", without: str = "", least: int = 5
 ) -> Outcome:
-    path = office(frame, step=STEP, more=f"publication: {{title: {title}}}\n{MORE[:-1]}, least_change: {least}}}")
+    path = office(frame, step=STEP, more=f"{more[:-1]}, least_change: {least}}}")
     text = path.read_text().replace("name: office", f"name: {name}", 1)
     path.write_text(re.sub(rf"(name: {without}, .*role: )[a-z-]+", r"\1excluded", text) if without else text)
     return carry_out(load_plan(path), home, Direct())
@@ -100,6 +100,38 @@ def test_a_month_with_few_newcomers_waits_and_says_why(office, home, people, cap
     stored = np.load(home.members_of(second.release))
     assert stored["identities"].shape == (300,)
     assert home.members_of(second.release).stat().st_mode & 0o077 == 0
+
+
+# All units are in each release, by steps that keep level counts.
+ALL = MORE.replace("register", "snapshot")
+
+
+def test_who_only_left_was_not_tested_and_exact_figures_are_not_subtracted_unasked(office, home, people):
+    everyone = people(300)
+    first = released(office, home, everyone, ALL)
+    approved(home, first)
+    second = released(office, home, everyone[10:], ALL)
+    found = gate(second)
+    assert found.verdict == "inconclusive"
+    assert "1 earlier release(s) of partly the same units, while figures are kept exactly" in found.figure
+    assert "declare `series: {kind: register}`" in found.needed
+    assert gate(second, "differencing").figure.startswith("1 pair(s) not tested, as units only left")
+    approved(home, second)
+    changed = everyone[10:].assign(age=lambda frame: frame["age"] + 1)
+    third = released(office, home, changed, ALL)
+    assert "290 changed; 2 earlier release(s) of partly the same units" in gate(third).figure
+
+
+def test_the_same_people_under_other_identifiers_ask_a_person(office, home, people):
+    everyone = people(300)
+    approved(home, released(office, home, everyone, ALL))
+    renumbered = everyone[1:].assign(person=[f"n{number}" for number in range(299)])
+    found = gate(released(office, home, renumbered, ALL, name="other", without="region"))
+    assert found.verdict == "inconclusive"
+    assert "1 other release(s) not tested, whose figures are as near as those of nearly the same units" in found.figure
+    assert "declare the same identifier" in found.needed
+    strangers = people(600, seed=5)[300:]
+    assert gate(released(office, home, strangers, ALL, name="third", without="region")) is None
 
 
 def test_what_waited_while_another_was_published_is_run_again(office, home, people):

@@ -27,6 +27,7 @@ MORE = (
     "`policy: differencing`, or let a person accept it"
 )
 WHY = "as there are too few other people, no variable in common or no files"
+LEFT = "as units only left since the earlier releases, whose records are no longer at hand"
 FEW = "no figure is shown where few joined, left or changed: their number could be computed from it"
 
 
@@ -46,11 +47,11 @@ class DifferencingLimit(Section):
 def evaluate(assessment: Assessment | PublishedAssessment, policy: DifferencingLimit) -> tuple[GateResult, ...]:
     """Compare the excess of the worst pair of releases with the limit."""
     series = assessment.series
-    if series is None or not (series.pairs or series.untested):
+    if series is None or not (series.pairs or series.untested or series.left):
         return ()
     passes, areas = (times * policy.differencing for times in (PASSES_WITHIN, AREA_PASSES_WITHIN))
     verdicts = {one.attack.verdict(policy.differencing) if one.attack else one.verdict for one in series.pairs}
-    undecided = {"inconclusive"} if series.untested or not verdicts else set()
+    undecided = {"inconclusive"} if series.untested or series.left or not verdicts else set()
     shown, figure = [attack for _, attack in _shown(series)], _without_figures(series)
     worst = shown[0].worst if shown else None
     if worst:
@@ -102,6 +103,7 @@ def _without_figures(series: Series) -> list[str]:
     kinds = (
         (withheld, "not shown, as few joined, left or changed, or it is not known how many"),
         (series.untested, f"not tested, {WHY}"),
+        (series.left, "not tested, as units only left, whose records are no longer at hand"),
         (series.not_tried, "not tried, as more joined since"),
     )
     return [f"{count(number)} pair(s) {phrase}" for number, phrase in kinds if number]
@@ -123,11 +125,11 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
         "An attacker subtracts an earlier release from this one and ascribes the difference to the people who joined "
         "or changed in between."
     )
-    if series is None or not (series.pairs or series.untested):
+    if series is None or not (series.pairs or series.untested or series.left):
         return ()
     shown = _shown(series)
     if not shown:
-        return (untested(aim, name, attacker, WHY if series.untested else FEW, NAME),)
+        return (untested(aim, name, attacker, WHY if series.untested else LEFT if series.left else FEW, NAME),)
     release, attack = shown[0]
     worst = attack.worst
     right = f"area {worst.joined:.2f}" if worst.traced else f"right for {percent(worst.joined, 0)} of the values"
@@ -154,7 +156,8 @@ GATE = Gate(
     "values are shown to be read off than of others, or they are shown to be distinguished, by more than "
     "`differencing`, all pairs together at 99 % confidence; pass when each is shown at 95 % to be within three times "
     "as much, an area within twice as much above 0.5. Inconclusive where a pair cannot be subtracted since which "
-    "people joined. No figure is shown of pairs between which few joined, left or changed.",
+    "people joined, and where people only left while the steps keep figures exactly, since their records are no longer "
+    "at hand. No figure is shown of pairs between which few joined, left or changed.",
     evaluate=evaluate,
     limits=DifferencingLimit,
     individual=True,

@@ -13,10 +13,19 @@ from tasks.policy.published import published_series
 NAME = "change since earlier releases"
 AT_MOST = 3
 NOT_KNOWN = "as it is not known which units they share: no identifier and other variables, or no digests"
+ALIKE = "whose figures are as near as those of nearly the same units, though no known unit is in common"
+EXACT = (
+    "while figures are kept exactly and all units are in each: those of few can be computed from who left, from what "
+    "changed in one variable, or from several releases"
+)
 NOT_COMPARED = "as the digests imported of them are by other secrets than the plan's"
 DECLARE = (
     "; declare the same identifier in all plans of one population, give unrelated tables homes of their own, or let a "
     "person accept it"
+)
+DRAW = (
+    "; declare `series: {kind: register}`, by which each release is of a random part of the units, or choose a method "
+    "that keeps no figures exactly, such as sequential-trees; or let a person accept it"
 )
 AGREE = (
     "; agree with the other office which of you releases these units, or how much of them, since what both releases "
@@ -43,7 +52,7 @@ class ChangeLimit(Section):
 def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, ...]:
     """Ask a person where few units joined, left or changed, or where it is not known who is in a release."""
     series = assessment.series
-    if series is None or not (series.releases or series.elsewhere or series.by_other_secrets):
+    if series is None or not (series.releases or series.elsewhere or series.by_other_secrets or series.alike):
         return ()
     few, unknown = series.few, series.releases - series.known
     shown = few[:AT_MOST] or ((series.newest,) if series.newest else ())
@@ -55,9 +64,13 @@ def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, .
         parts.append(f"and {count(len(series.elsewhere) - AT_MOST)} more of other homes")
     if unknown:
         parts.append(f"{count(unknown)} earlier release(s) not tested, {NOT_KNOWN}")
+    if series.alike:
+        parts.append(f"{count(series.alike)} other release(s) not tested, {ALIKE}")
+    if series.exact:
+        parts.append(f"{count(series.exact)} earlier release(s) of partly the same units, {EXACT}")
     if series.by_other_secrets:
         parts.append(f"{count(series.by_other_secrets)} other home(s) not tested, {NOT_COMPARED}")
-    undecided = few or unknown or series.elsewhere or series.by_other_secrets
+    undecided = few or unknown or series.alike or series.exact or series.elsewhere or series.by_other_secrets
     return (
         GateResult(
             name=NAME,
@@ -79,6 +92,10 @@ def _needed(series: Series) -> str:
         return WAIT
     if series.elsewhere:
         return AGREE
+    if series.exact:
+        return DRAW
+    if series.alike:
+        return DECLARE
     return EXCHANGE if series.releases == series.known else DECLARE
 
 
@@ -123,7 +140,10 @@ GATE = Gate(
     "person decides, where it is 1 to `least_change` − 1 units of one of the three, where it is not known which units "
     "a release shares, and where its variables are others, so it is not known who changed; beside each release "
     "of another home that holds some of the units, as its file is not at hand and what both reveal together is not "
-    "measured; where all digests of other homes are by other secrets. "
+    "measured; where all digests of other homes are by other secrets; beside the newest release of each other plan "
+    "without a known unit in common whose figures are as near to the candidate's as those of other people seldom are; "
+    "and where some units are in both releases and others are not, or changed, while the steps keep figures exactly "
+    "and the series draws no units. "
     "No count below the limit is shown; of joined and left neither, where one is below it.",
     evaluate=evaluate,
     limits=ChangeLimit,
