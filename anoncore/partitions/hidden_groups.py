@@ -95,7 +95,8 @@ def recounts_over(run: Executor, table: PartitionedTable, hidden: Hidden) -> tup
     firsts, count = (np.cumsum(table.rows) - table.rows).tolist(), len(table.rows)
     ranks = (np.cumsum(parts.sum(axis=2), axis=0) - parts.sum(axis=2)).tolist()
     sizes = run.map(_choose, table.partitions(), firsts, ranks, [attack] * count)
-    ((learned, by_origin),) = run.map(_learn, [0], [attack], [hidden], [tuple(sizes)], [counts])
+    kept = np.array(hidden.concealed, dtype=np.intp)
+    ((learned, by_origin),) = run.map(_learn, [0], [attack], [tuple(sizes)], [counts], [kept])
     by_membership = None
     if learned:
         run.map(_judge, table.partitions(), ranks, [attack] * count)
@@ -147,9 +148,9 @@ def _learn(
     store: ColumnStore,
     _: int,
     attack: _Attack,
-    hidden: Hidden,
     sizes: tuple[int, ...],
     counts: np.ndarray,
+    kept: np.ndarray,
 ) -> tuple[bool, Recount | None]:
     """Learn from the chosen records; return whether it is known who looks like a member, and the count by origin."""
     sample = replace(attack.sample, rows=sizes)
@@ -161,7 +162,7 @@ def _learn(
     enough = counts.sum(axis=1).min() >= FOLDS
     known = Lesson(area, vital == 1, fold if enough else None, 1.0 / attack.shares[vital])
     data = Microdata.trusted(pd.DataFrame(columns), sample.schema)
-    coding, membership, by_origin = known.learned(data, hidden, counts.sum(axis=0), float(counts[1].sum()))
+    coding, membership, by_origin = known.learned(data, counts.sum(axis=0), kept, float(counts[1].sum()))
     if membership is None:
         return False, by_origin
     for number, (edges, places) in enumerate(zip(coding.edges, coding.places, strict=True)):
@@ -183,4 +184,5 @@ def _judge(store: ColumnStore, partition: int, ranks: list[int], attack: _Attack
     rows, fold = np.flatnonzero(area >= 0), _folds(area, vital, ranks)
     codes = coding.of(attack.table.load(store, partition, names, rows))
     log_odds = Membership(learned[:-1], learned[-1]).log_odds(codes, fold[rows])
-    store.write(attack.column("odds"), partition, odds_histogram(log_odds, area[rows], len(attack.group.order)))
+    histogram = odds_histogram(log_odds, area[rows], len(attack.group.order))
+    store.write(attack.column("odds"), partition, histogram.astype(np.int32))

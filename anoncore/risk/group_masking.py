@@ -331,6 +331,8 @@ def recounts(released: Microdata, hidden: Hidden) -> tuple[Recount | None, Recou
     two Recount, over the m areas; None where there is nothing to learn from
     """
     group, m = hidden.group, len(hidden.group.order)
+    if not (names := group.others(released.schema)):
+        return None, None
     area, everyone = group.areas(released.frame), group.members(released.frame)
     rows = np.flatnonzero(area >= 0)
     part, area, vital = released.take(rows), area[rows], everyone[rows]
@@ -338,7 +340,8 @@ def recounts(released: Microdata, hidden: Hidden) -> tuple[Recount | None, Recou
     heads, shares = np.bincount(area, minlength=m), learned_shares(np.bincount(vital, minlength=2))
     at = np.flatnonzero(is_learned_from(0, everyone, shares)[rows])
     lesson = Lesson(area[at], vital[at], None if fold is None else fold[at], 1.0 / shares[vital[at].astype(np.intp)])
-    coding, learned, by_origin = lesson.learned(part.take(at), hidden, heads, float(vital.sum()))
+    kept = np.array(hidden.concealed, dtype=np.intp)
+    coding, learned, by_origin = lesson.learned(part.select(names).take(at), heads, kept, float(vital.sum()))
     by_membership = None
     if learned is not None and fold is not None:
         log_odds = learned.log_odds(coding.of(part), fold)
@@ -390,19 +393,19 @@ class Lesson:
     weight: np.ndarray
 
     def learned(
-        self, data: Microdata, hidden: Hidden, heads: np.ndarray, total: float
+        self, data: Microdata, heads: np.ndarray, kept: np.ndarray, total: float
     ) -> tuple[Coding, Membership | None, Recount | None]:
         """Return how values are coded, who looks like a member, and where members look to be from.
 
         Parameters
         ----------
-        data : Microdata, n records
-        hidden : Hidden
+        data : Microdata, n records, of the variables that are learned from
         heads : (m,) int, all records of each area
+        kept : (h,) int, areas that are told from others however many there are
         total : members in all areas
         """
-        coding = Coding.fit(data, hidden.group.others(data.schema), self.weight)
-        codes, kept = coding.of(data), np.array(hidden.concealed, dtype=np.intp)
+        coding = Coding.fit(data, data.schema.names, self.weight)
+        codes = coding.of(data)
         by_origin = recount_by_origin(codes, self.area, self.vital, heads, kept, total)
         if self.fold is None or not coding.width:
             return coding, None, by_origin

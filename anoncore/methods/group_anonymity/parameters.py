@@ -50,7 +50,9 @@ class GroupAnonymity(Method):
     that the goals allow, then as few records as possible are moved. Each moved record, or its whole household
     where the schema declares one, changes places with the most similar record or household of the same size
     that has no member in the group, so that every area keeps its population. Only what is exchanged changes
-    (``swapped``). A record that satisfied an edit satisfies it in its new area too.
+    (``swapped``). A record that satisfied an edit satisfies it in its new area too. Where
+    single records are counted, and an area has more than 20 000 members, or others, that may move, about so many are
+    considered, or twice those that move, drawn at random.
 
     Claims the new counts, recounted in the release; and that neither the inversion of the wavelet route nor
     counting once more from the other variables recovers a hidden count. Nothing is claimed about a single
