@@ -199,7 +199,7 @@ def nearly_same(one: Microdata, other: Microdata) -> bool:
     of each variable (Pearson's of level counts, missing values as a level; the squared difference of means in standard
     errors) has a χ² distribution. Where it is in the lowest tenth for more variables than chance explains, with a
     probability of 1 % if the variables are independent, the two are nearer than other people would be. Of seven real
-    tables, 100 pairs of independent halves each and all variables, none to four pairs are; with 1 to 3 of 800 people
+    tables, 100 pairs of independent halves each and all variables, none to five pairs are; with 1 to 3 of 800 people
     left out, all but one; with 40, from half of the pairs on.
 
     Source: own; elementary. That data are too good to be samples: Fisher 1936, *Annals of Science* 1, 115–137.
