@@ -52,9 +52,9 @@ class Office:
         finally:
             connection.close()
 
-    def fill(self, seed: int = 1) -> None:
-        """Write the people, as decimals, whole numbers with gaps and text."""
-        frame = self.people(RECORDS, seed)
+    def fill(self, seed: int = 1, others: str = "") -> None:
+        """Write the people, or others, as decimals, whole numbers with gaps and text."""
+        frame = self.people(RECORDS, seed).assign(person=lambda frame: frame["person"] + others)
         rows = ",".join(
             "(" + ",".join("NULL" if pd.isna(v) else f"'{v}'" for v in row) + ")"
             for row in frame.astype({"births": "Int64"}).itertuples(index=False)
@@ -167,7 +167,7 @@ def test_a_crash_in_the_middle_of_the_copy_leaves_the_old_table_and_is_mended(
     office_: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = office_.run()
-    office_.fill(seed=2)
+    office_.fill(seed=2, others="-2")
     read = table_module._Lines.read
 
     def dies(self: Any, size: int = -1) -> bytes:
