@@ -437,8 +437,8 @@ def read_boxes(source: str | Path | pd.DataFrame, counts: NDArray[np.intp] | Non
         raise AnonymizationError(f"the table has no column {BOX!r} that numbers the boxes")
     if not len(frame):
         raise AnonymizationError("the table has no records")
-    if counts is not None and (np.shape(counts) != (len(frame),) or np.min(counts) < 1):
-        raise AnonymizationError(f"counts must hold {len(frame)} whole numbers from 1 on, one for each row")
+    if counts is not None:
+        counts = _whole_counts(counts, len(frame))
     if frame[BOX].isna().any():
         raise AnonymizationError(f"column {BOX!r}: {int(frame[BOX].isna().sum())} records are in no box")
     codes = pd.factorize(frame[BOX])[0].astype(np.intp)
@@ -451,6 +451,16 @@ def read_boxes(source: str | Path | pd.DataFrame, counts: NDArray[np.intp] | Non
             raise AnonymizationError(f"column {WEIGHT!r}: {wrong} weights are missing, infinite or negative")
     codes.setflags(write=False)
     return Boxes(frame, variables, codes, counts)
+
+
+def _whole_counts(counts: NDArray[np.integer], rows: int) -> NDArray[np.intp]:
+    """Return a copy of counts that cannot be changed."""
+    given = np.asarray(counts)
+    if given.shape != (rows,) or given.dtype.kind not in "iu" or (given < 1).any():
+        raise AnonymizationError(f"counts must hold {rows} whole numbers from 1 on, one for each row")
+    own = np.array(given, dtype=np.intp)
+    own.setflags(write=False)
+    return own
 
 
 def _read(path: Path) -> pd.DataFrame:

@@ -39,8 +39,8 @@ def calendar_rules(table: Table) -> list[Finding]:
     """Find numbers that are the days of months in another column, and state which days there are.
 
     That no record has a day which its month lacks is the evidence, where chance would give some; where the names of
-    both differ in the words for day and month alone, none is needed. A year goes with a day by its name: beside it the
-    29th of February is of leap years.
+    both differ in the words for day and month alone, it is enough that days beyond the 28th occur. A year goes with a
+    day by its name: beside it the 29th of February is of leap years.
     """
     whole = list(_whole(table))
     days = [one for one in whole if one.name in table.numeric and one.spans(1, 31, MONTH_DAYS)]
@@ -59,7 +59,7 @@ def _whole(table: Table) -> Iterator[_Whole]:
             yield _Whole(name, column, {int(number): number for number in present.tolist()})
     for name, levels in table.levels.items():
         text = [str(level) for level in levels]
-        if all(one.isdecimal() for one in text):
+        if all(one.isdecimal() for one in text) and len({*map(int, text)}) == len(text):
             numbers = np.array([*map(float, text), np.nan])
             yield _Whole(name, numbers[table.codes[name]], dict(zip(map(int, text), levels, strict=True)))
 
@@ -71,7 +71,8 @@ def _are_dates(day: _Whole, month: _Whole, evidence: float) -> bool:
     if not len(days) or (days > length).any():
         return False
     by_chance = sum((length == one).sum() * (days > one).mean() for one in SHORTER)
-    return bool(by_chance >= evidence) or _named_alike(day.name, "day", month.name, "month")
+    named = _named_alike(day.name, "day", month.name, "month")
+    return bool(by_chance >= evidence) or (named and max(day.held) > MONTH_DAYS)
 
 
 def _named_alike(one: str, word: str, other: str, another: str) -> bool:
@@ -98,7 +99,7 @@ def _rules(table: Table, day: _Whole, month: _Whole, years: list[_Whole]) -> Ite
 
 
 def _leap_years(table: Table, year: _Whole) -> tuple[Any, ...]:
-    """Return the leap years among the levels; of numbers those of whole decades, lest they tell the first and last."""
+    """Return the leap years among the levels; of numbers those of whole decades, not to state the first and last."""
     if year.name not in table.numeric:
         return tuple(held for number, held in year.held.items() if isleap(number))
     decades = range(min(year.held) // 10 * 10, max(year.held) // 10 * 10 + 10)

@@ -48,7 +48,8 @@ def with_full_release(
 
     Claims, levels and dominated numbers are those of the full release. Records that stand in it unchanged are counted
     among all records; the nearest released record of some people of either side is looked for among all of them.
-    Released ranges are measured by their middles.
+    Released ranges are measured by their middles. Where a group alone is hidden, single records are measured as if none
+    had moved.
     """
     sides, masked = full
     stored = {"original": sides.original, "released": masked.measured, "reference": sides.reference}

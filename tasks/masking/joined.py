@@ -23,8 +23,8 @@ from tasks.common.partitions import recoded_to
 class JoinedColumns:
     """Where the columns of a table are written that blocks give, and where what must be made alike first.
 
-    Levels are coded as in their partition, and groups numbered from 0 in each: a worker that comes back late must not
-    restore these codes.
+    Levels are coded as in their partition, and groups numbered from 0 in each: a late task must not overwrite the final
+    codes.
 
     Parameters
     ----------

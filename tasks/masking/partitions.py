@@ -107,7 +107,7 @@ class _Plan:
     @classmethod
     def of(cls, steps: tuple[Step, ...], edits: EditSet, whole: int, stream: Stream, *, keeps_labels: bool) -> _Plan:
         """Return the plan of the blocks, given all steps."""
-        work, number = work_name("levels"), steps[-1].group_number
+        work, number = work_name("levels"), steps[-1].group_number if steps else ""
         columns = JoinedColumns("released", f"{work}/released", number), JoinedColumns("points", f"{work}/points")
         return cls(steps, edits, whole, stream, keeps_labels, *columns)
 
@@ -361,28 +361,46 @@ def _restored(
 def _computed_again(
     executor: Executor, before: PartitionedTable, after: PartitionedTable, plan: _Plan
 ) -> PartitionedTable:
-    """Return a table that replaces another, with what edits compute computed again, and its records as labelled."""
+    """Return a table that replaces another, with what edits compute computed again, and its records as labelled.
+
+    Numbers are rounded to the unit that all records need, whatever the partitions.
+    """
     count, labels = len(after.rows), before.column(RECORD) if plan.keeps_labels else None
+    needed = executor.map(_schema_of_computed, after.partitions(), [after] * count, [plan.edits] * count)
+    after = replace(after, schema=union(needed, after.schema))
     arguments = ([value] * count for value in (labels, after, plan.edits))
-    schemas = executor.map(_compute_partition, after.partitions(), *arguments)
+    executor.map(_compute_partition, after.partitions(), *arguments)
     for column in (*before.columns, before.column(RECORD)):
         executor.store.remove(column)
-    return replace(after, schema=union(schemas, after.schema))
+    return after
+
+
+def _schema_of_computed(store: ColumnStore, partition: int, table: PartitionedTable, edits: EditSet) -> Schema:
+    """Return the schema with the precision that the numbers which edits compute need in one partition."""
+    return _completed(store, partition, table, edits).schema
 
 
 def _compute_partition(
     store: ColumnStore, partition: int, labels: str | None, table: PartitionedTable, edits: EditSet
-) -> Schema:
-    """Write the numbers that edits compute, and the labels; return the schema with the precision of the numbers."""
+) -> None:
+    """Write the numbers that edits compute, and the labels."""
     if labels is not None:
         store.write(table.column(RECORD), partition, store.read(labels, partition))
-    computed = [str(edit.dependent) for edit in edits.dependents if edit.dependent in table.schema]
-    own = table.load(store, partition, [name for name in table.schema.names if name not in computed])
-    done = complete(own, edits, table.schema) if computed else own
-    for name in computed:
+    done = _completed(store, partition, table, edits)
+    for name in _computed(table, edits):
         if done.schema[name].kind == "continuous":
             store.write(table.column(name), partition, chunk_of(done, name))
-    return table.schema if not computed else done.schema
+
+
+def _computed(table: PartitionedTable, edits: EditSet) -> list[str]:
+    return [str(edit.dependent) for edit in edits.dependents if edit.dependent in table.schema]
+
+
+def _completed(store: ColumnStore, partition: int, table: PartitionedTable, edits: EditSet) -> Microdata:
+    """Return one partition with what edits compute computed again."""
+    computed = _computed(table, edits)
+    own = table.load(store, partition, [name for name in table.schema.names if name not in computed])
+    return complete(own, edits.within(table.schema.names), table.schema)
 
 
 def _repair(repairs: Sequence[RepairSummary], sizes: Sequence[int]) -> RepairSummary:

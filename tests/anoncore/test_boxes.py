@@ -329,3 +329,11 @@ def test_one_row_per_box_with_its_records_is_read_as_all_of_them():
     for wrong in (counts[1:], np.zeros_like(counts)):
         with pytest.raises(AnonymizationError, match="whole numbers from 1 on, one for each row"):
             read_boxes(once, wrong)
+
+
+@pytest.mark.parametrize("counts", [[3], [1.5, 2.5], [np.nan, 3.0], [0, 2]])
+def test_counts_of_rows_are_whole_numbers(counts):
+    table = pd.DataFrame({"box": [0.0, 1.0], "x_lo": [0.0, 1.0], "x_hi": [1.0, 2.0]})
+    with pytest.raises(AnonymizationError, match="counts must hold 2 whole numbers"):
+        read_boxes(table, counts)
+    assert read_boxes(table, [3, 4]).records == 7

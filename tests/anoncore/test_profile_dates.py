@@ -52,6 +52,12 @@ def test_names_or_evidence_tell_dates(n, names, found):
     assert bool([e for e in rules if set(e.variables) == set(names[:2])]) == found
 
 
+def test_names_alone_do_not_make_dates_of_counts():
+    draw = np.random.default_rng(1)
+    frame = pd.DataFrame({"day_count": draw.integers(1, 29, 500), "month_count": draw.integers(1, 13, 500)})
+    assert not [e for e in edits(frame)[1].edits if isinstance(e, ConditionalEdit)]
+
+
 def test_numbers_that_are_no_dates_get_no_rule():
     draw = np.random.default_rng(1)
     frame = pd.DataFrame({"birth_day": draw.integers(1, 32, 2000), "birth_month": draw.integers(1, 13, 2000)})

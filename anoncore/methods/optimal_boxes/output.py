@@ -234,7 +234,8 @@ def reported_of_table(
 
     statistics = stated or [Statistic(statistic="mean", of=(name,)) for name in names]
     rows = BoxRows.of(run, released, [name for one in statistics for name in columns(one)])
-    known = [one for one in statistics if stated or rows.present(one.of[0] + LOW)]
-    found = reported(lambda one: rows.read(columns(one)), known)
-    rows.remove()
-    return found
+    try:
+        known = [one for one in statistics if stated or rows.present(one.of[0] + LOW)]
+        return reported(lambda one: rows.read(columns(one)), known)
+    finally:
+        rows.remove()

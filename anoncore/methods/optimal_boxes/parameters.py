@@ -53,7 +53,7 @@ class OptimalBoxes(Method):
         Records in a box, at least.
     l : int, at least 2, optional
         Values of each continuous variable in a box that are ``epsilon`` apart, at least. A variable that has
-        not as many in the whole table is exempt.
+        not as many in the whole table is exempt; of a large table, in its block.
     epsilon : mapping of variable to float
         How far two values must lie apart to count as two; the variable's precision when not stated, else
         any difference. Only with ``l``.

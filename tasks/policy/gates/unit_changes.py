@@ -15,8 +15,8 @@ AT_MOST = 3
 NOT_KNOWN = "as it is not known which units they share: no identifier and other variables, or no digests"
 ALIKE = "whose figures are as near as those of nearly the same units, though no known unit is in common"
 EXACT = (
-    "while figures are kept exactly and all units are in each: those of few can be computed from who left, from what "
-    "changed in one variable, or from several releases"
+    "while figures are kept exactly and all units are in each: figures of a few units can be computed from who left, "
+    "from what changed in one variable, or from several releases"
 )
 NOT_COMPARED = "as the digests imported of them are by other secrets than the plan's"
 DECLARE = (
@@ -87,13 +87,13 @@ def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, .
 
 
 def _needed(series: Series) -> str:
-    """Return what would decide it: waiting helps where few units changed, and not beside another home's releases."""
-    if series.few:
-        return WAIT
-    if series.elsewhere:
-        return AGREE
+    """Return what would decide it: waiting helps only where few units changed, and nothing else is open."""
     if series.exact:
         return DRAW
+    if series.elsewhere:
+        return AGREE
+    if series.few:
+        return WAIT
     if series.alike:
         return DECLARE
     return EXCHANGE if series.releases == series.known else DECLARE

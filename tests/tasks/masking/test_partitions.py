@@ -8,6 +8,7 @@ import pytest
 
 from anoncore.edits.kinds import LinearEdit
 from anoncore.edits.model import EditSet
+from anoncore.kernels.streams import Stream
 from anoncore.methods import MDAV, GroupAnonymity, RankSwapping, RareLevels, SpectralSwap
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.partitions.store import Serial
@@ -234,3 +235,28 @@ def test_levels_that_follow_a_hidden_group_are_refused_in_blocks():
     schema = Schema(Variable("total", "ordinal") if v.name == "total" else v for v in _garrison().schema)
     (problem,) = partitions.block_obstacles((HIDING, SpectralSwap()), SUM, schema)
     assert problem == "has no levels that edits compute from what a hidden group exchanges: total"
+
+
+def test_a_part_of_which_no_step_treats_single_records_stays_as_it_is(monkeypatch):
+    monkeypatch.setattr(partitions, "BLOCK_ROWS", 40)
+    garrison = _garrison()
+    masked = mask_part(_Streams(), _Whole(garrison), (HIDING,), EditSet())
+    frames = (garrison.frame, masked.released.load().frame[list(garrison.frame)])
+    own, released = (frame.sort_values(list(frame)).reset_index(drop=True) for frame in frames)
+    pd.testing.assert_frame_equal(released, own, check_dtype=False)
+    assert masked.hidden_variables
+
+
+@pytest.mark.parametrize("rows", [2, 4])
+def test_numbers_computed_again_have_the_unit_that_all_records_need(rows):
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.2], "y": [1.2, 2.0, 3.0, 4.2]})
+    schema = Schema([*(Variable(n, "continuous") for n in "xy"), Variable("s", "continuous", precision=1)])
+    data = Microdata(frame.assign(s=(frame.x + frame.y).round()), schema)
+    edit = LinearEdit(name="s", terms={"x": 1.0, "y": 1.0, "s": -1.0}, dependent="s", tolerance=0.3)
+    run = Serial()
+    before, after = (partitioned(run.store, name, data, rows) for name in ("before", "after"))
+    plan = partitions._Plan.of((), EditSet([edit]), 0, Stream.of(np.random.default_rng(0)), keeps_labels=False)
+    table = partitions._computed_again(run, before, after, plan)
+    values = np.concatenate([run.store.read(table.column("s"), part) for part in table.partitions()])
+    assert values.tolist() == [2.2, 4.0, 6.0, 8.4]
+    assert table.schema["s"].precision == 0.1
