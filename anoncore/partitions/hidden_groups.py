@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 import pandas as pd
@@ -11,19 +13,22 @@ from anoncore.claims import ClaimCheck
 from anoncore.microdata import Microdata
 from anoncore.partitions.store import ColumnStore, Executor, work_name
 from anoncore.partitions.table import PartitionedTable, values_of
-from anoncore.risk._reinference import (
+from anoncore.risk.group_masking import NOT_RELEASED, Group, GroupCounts, Hidden, Lesson, ReinferenceAudit
+from anoncore.risk.reinference import (
     FOLDS,
-    ODDS,
     Coding,
     Membership,
+    Odds,
+    Origin,
     Recount,
+    expected_origins,
     folds,
     is_learned_from,
     learned_shares,
-    odds_histogram,
+    origin_information,
     recount_by_membership,
+    recount_by_origin,
 )
-from anoncore.risk.group_masking import NOT_RELEASED, Group, GroupCounts, Hidden, Lesson, ReinferenceAudit
 
 
 def group_counts_check(run: Executor, table: PartitionedTable, claim: GroupCounts) -> ClaimCheck:
@@ -61,7 +66,7 @@ class _Attack:
 
     def columns(self) -> list[str]:
         """Return the names of all columns that are written."""
-        own = ("known", "edges", "places", "membership", "odds")
+        own = ("known", "edges", "places", "membership", "classes", "origin", "odds", "likelihoods")
         return [*self.sample.columns, *(self.column(name) for name in own)]
 
     def column(self, name: str) -> str:
@@ -85,27 +90,47 @@ def recounts_over(run: Executor, table: PartitionedTable, hidden: Hidden) -> tup
     -----
     Claim: the same counts as in memory, whatever the partitions: which records are learned from, and which part of
     five each is in, depends on their numbers alone; one task learns from at most about 62 500 members and as many
-    others; every record of the areas is judged, and what is added up of it is an integer.
+    others; every record of the areas is judged, and what is added up of it is an integer. A task holds the
+    likelihoods of the members of its partition, 4 bytes for each of at most 65 areas.
     """
     parts = _tallies(run, table, hidden.group)
     counts = parts.sum(axis=0)
     attack = _Attack(table, hidden.group, learned_shares(counts.sum(axis=1)), work_name("reinference"))
     if not attack.names:
         return None, None
-    firsts, count = (np.cumsum(table.rows) - table.rows).tolist(), len(table.rows)
+    try:
+        return _recounts(run, attack, parts, np.array(hidden.concealed, dtype=np.intp))
+    finally:
+        for column in attack.columns():
+            run.store.remove(column)
+
+
+def _recounts(
+    run: Executor, attack: _Attack, parts: np.ndarray, kept: np.ndarray
+) -> tuple[Recount | None, Recount | None]:
+    """Return both counts, given tallies (P, 2, m) of all partitions; work columns are left in the store."""
+    table, counts = attack.table, parts.sum(axis=0)
+    partitions, each, total = table.partitions(), [attack] * len(table.rows), int(counts[1].sum())
+    firsts = (np.cumsum(table.rows) - table.rows).tolist()
     ranks = (np.cumsum(parts.sum(axis=2), axis=0) - parts.sum(axis=2)).tolist()
-    sizes = run.map(_choose, table.partitions(), firsts, ranks, [attack] * count)
-    kept = np.array(hidden.concealed, dtype=np.intp)
-    ((learned, by_origin),) = run.map(_learn, [0], [attack], [tuple(sizes)], [counts], [kept])
-    by_membership = None
-    if learned:
-        run.map(_judge, table.partitions(), ranks, [attack] * count)
-        histogram = np.zeros((len(hidden.group.order), len(ODDS)), dtype=np.int64)
-        for partition in table.partitions():
-            histogram += run.store.read(attack.column("odds"), partition)
-        by_membership = recount_by_membership(histogram, float(counts[1].sum()))
-    for column in attack.columns():
-        run.store.remove(column)
+    sizes = run.map(_choose, partitions, firsts, ranks, each)
+    (learned,) = run.map(_learn, [0], [attack], [tuple(sizes)], [counts], [kept])
+    if not any(learned):
+        return None, None
+    run.map(_judge, partitions, ranks, each, [learned] * len(each))
+    by_membership = by_origin = None
+    if learned[0]:
+        odds = reduce(add, (Odds(*run.store.read(attack.column("odds"), p)) for p in partitions))
+        by_membership = recount_by_membership(odds, counts.shape[1], total)
+    if learned[1]:
+
+        def expected(share: np.ndarray) -> np.ndarray:
+            return np.sum(run.map(_expected, partitions, each, [_Mixture(share)] * len(each)), axis=0)
+
+        def information(share: np.ndarray, scale: np.ndarray) -> np.ndarray:
+            return np.sum(run.map(_information, partitions, each, [_Mixture(share, scale)] * len(each)), axis=0)
+
+        by_origin = recount_by_origin(_origin(run.store, attack), counts.shape[1], total, expected, information)
     return by_membership, by_origin
 
 
@@ -151,8 +176,8 @@ def _learn(
     sizes: tuple[int, ...],
     counts: np.ndarray,
     kept: np.ndarray,
-) -> tuple[bool, Recount | None]:
-    """Learn from the chosen records; return whether it is known who looks like a member, and the count by origin."""
+) -> tuple[bool, bool]:
+    """Learn from the chosen records; return whether it is known who looks like a member, and where from."""
     sample = replace(attack.sample, rows=sizes)
     columns = {
         v.name: values_of(v, np.concatenate([store.read(sample.column(v.name), p) for p in sample.partitions()]))
@@ -162,27 +187,55 @@ def _learn(
     enough = counts.sum(axis=1).min() >= FOLDS
     known = Lesson(area, vital == 1, fold if enough else None, 1.0 / attack.shares[vital])
     data = Microdata.trusted(pd.DataFrame(columns), sample.schema)
-    coding, membership, by_origin = known.learned(data, counts.sum(axis=0), kept, float(counts[1].sum()))
-    if membership is None:
-        return False, by_origin
+    coding, membership, origin = known.learned(data, counts.sum(axis=0), kept)
     for number, (edges, places) in enumerate(zip(coding.edges, coding.places, strict=True)):
         store.write(attack.column("edges"), number, edges)
         store.write(attack.column("places"), number, places)
-    store.write(attack.column("membership"), 0, np.vstack([membership.coefficients, membership.intercepts]))
-    return True, by_origin
+    if membership is not None:
+        store.write(attack.column("membership"), 0, np.vstack([membership.coefficients, membership.intercepts]))
+    if origin is not None:
+        store.write(attack.column("classes"), 0, np.stack([origin.areas, origin.heads]))
+        store.write(attack.column("origin"), 0, np.vstack([origin.coefficients, origin.intercepts]))
+    return membership is not None, origin is not None
 
 
-def _judge(store: ColumnStore, partition: int, ranks: list[int], attack: _Attack) -> None:
-    """Write how many records of each area of one partition have which odds."""
+def _origin(store: ColumnStore, attack: _Attack) -> Origin:
+    model = store.read(attack.column("origin"), 0)
+    return Origin(*store.read(attack.column("classes"), 0), model[:-1], model[-1])
+
+
+def _judge(
+    store: ColumnStore, partition: int, ranks: list[int], attack: _Attack, learned: tuple[bool, bool]
+) -> None:
+    """Write how many records of each area of one partition have which odds, and where its members may be from."""
     names = tuple(attack.names)
     edges, places = (
         tuple(store.read(attack.column(one), number) for number in range(len(names))) for one in ("edges", "places")
     )
-    learned = store.read(attack.column("membership"), 0)
-    coding = Coding(names, edges, places, len(learned) - 1)
+    model = store.read(attack.column("membership" if learned[0] else "origin"), 0)
+    coding = Coding(names, edges, places, len(model) - 1)
     area, vital = attack.sides(store, partition)
     rows, fold = np.flatnonzero(area >= 0), _folds(area, vital, ranks)
     codes = coding.of(attack.table.load(store, partition, names, rows))
-    log_odds = Membership(learned[:-1], learned[-1]).log_odds(codes, fold[rows])
-    histogram = odds_histogram(log_odds, area[rows], len(attack.group.order))
-    store.write(attack.column("odds"), partition, histogram.astype(np.int32))
+    if learned[0]:
+        odds = Odds.of(Membership(model[:-1], model[-1]).log_odds(codes, fold[rows]), area[rows])
+        store.write(attack.column("odds"), partition, np.stack([odds.cells, odds.counts]))
+    if learned[1]:
+        likelihoods = _origin(store, attack).likelihoods(codes[vital[rows]])
+        store.write(attack.column("likelihoods"), partition, likelihoods)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Mixture:
+    """Shares (c,) of the classes, and a scale (c,): estimates, which no log of a task shows."""
+
+    share: np.ndarray
+    scale: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+
+def _expected(store: ColumnStore, partition: int, attack: _Attack, mixture: _Mixture) -> np.ndarray:
+    return expected_origins(store.read(attack.column("likelihoods"), partition), mixture.share)
+
+
+def _information(store: ColumnStore, partition: int, attack: _Attack, mixture: _Mixture) -> np.ndarray:
+    return origin_information(store.read(attack.column("likelihoods"), partition), mixture.share, mixture.scale)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,16 +20,18 @@ from anoncore.kernels.wavelet.redistribution import Goals
 from anoncore.kernels.wavelet.signal_model import SignalModel
 from anoncore.microdata import Microdata, Schema
 from anoncore.microdata.units import Units, unit_codes
-from anoncore.risk._reinference import (
+from anoncore.risk.reinference import (
     FOLDS,
-    ODDS,
     Coding,
     Membership,
+    Odds,
+    Origin,
     Recount,
+    expected_origins,
     folds,
     is_learned_from,
     learned_shares,
-    odds_histogram,
+    origin_information,
     recount_by_membership,
     recount_by_origin,
 )
@@ -341,23 +344,30 @@ def recounts(released: Microdata, hidden: Hidden) -> tuple[Recount | None, Recou
     at = np.flatnonzero(is_learned_from(0, everyone, shares)[rows])
     lesson = Lesson(area[at], vital[at], None if fold is None else fold[at], 1.0 / shares[vital[at].astype(np.intp)])
     kept = np.array(hidden.concealed, dtype=np.intp)
-    coding, learned, by_origin = lesson.learned(part.select(names).take(at), heads, kept, float(vital.sum()))
-    by_membership = None
-    if learned is not None and fold is not None:
-        log_odds = learned.log_odds(coding.of(part), fold)
-        by_membership = recount_by_membership(odds_histogram(log_odds, area, m), float(vital.sum()))
-    if group.weight is None:
-        return by_membership, by_origin
-    # Records are counted, and stand for the mean weight of those in their area who look like members.
-    weight = group.weights(part.frame)
-    if by_membership is not None:
-        share = np.clip(by_membership.counts / np.maximum(heads, 1), 1e-9, 1.0)[:, None]
-        looks = share * ODDS / (1.0 + share * (ODDS - 1.0))
-        alike = (odds_histogram(log_odds, area, m) * looks).sum(axis=1)
-        weighed = (odds_histogram(log_odds, area, m, weight) * looks).sum(axis=1)
-        by_membership = by_membership.weighted(weighed / np.maximum(alike, np.finfo(float).tiny))
-    mean = np.bincount(area, weight, m) / np.maximum(heads, 1)
-    return by_membership, None if by_origin is None else by_origin.weighted(mean)
+    coding, membership, origin = lesson.learned(part.select(names).take(at), heads, kept)
+    codes, total, by_origin, by_membership = coding.of(part), int(vital.sum()), None, None
+    if origin is not None:
+        own = origin.likelihoods(codes[vital])
+        by_origin = recount_by_origin(origin, m, total, partial(expected_origins, own), partial(origin_information, own))
+    weight = None if group.weight is None else group.weights(part.frame)
+    if membership is not None and fold is not None:
+        log_odds = membership.log_odds(codes, fold)
+        by_membership = recount_by_membership(Odds.of(log_odds, area), m, total)
+        if weight is not None:
+            by_membership = _weighted_by_looks(by_membership, log_odds, area, weight)
+    if by_origin is not None and weight is not None:
+        by_origin = by_origin.weighted(np.bincount(area, weight, m) / np.maximum(heads, 1))
+    return by_membership, by_origin
+
+
+def _weighted_by_looks(recount: Recount, log_odds: np.ndarray, area: np.ndarray, weight: np.ndarray) -> Recount:
+    """Return sums of weights: members stand for the mean weight of those in their area who look like members."""
+    m, heads = len(recount.counts), np.bincount(area, minlength=len(recount.counts))
+    share = np.clip(recount.counts / np.maximum(heads, 1), 1e-9, 1.0)
+    counted, weighed = Odds.of(log_odds, area), Odds.of(log_odds, area, weight)
+    looks = share[counted.areas] * counted.odds / (1.0 + share[counted.areas] * (counted.odds - 1.0))
+    alike, total = (np.bincount(counted.areas, one.counts * looks, m) for one in (counted, weighed))
+    return recount.weighted(total / np.maximum(alike, np.finfo(float).tiny))
 
 
 def unit_folds(vital: np.ndarray, units: Units | None) -> np.ndarray | None:
@@ -393,20 +403,19 @@ class Lesson:
     weight: np.ndarray
 
     def learned(
-        self, data: Microdata, heads: np.ndarray, kept: np.ndarray, total: float
-    ) -> tuple[Coding, Membership | None, Recount | None]:
-        """Return how values are coded, who looks like a member, and where members look to be from.
+        self, data: Microdata, heads: np.ndarray, kept: np.ndarray
+    ) -> tuple[Coding, Membership | None, Origin | None]:
+        """Return how values are coded, who looks like a member, and where records look to be from.
 
         Parameters
         ----------
         data : Microdata, n records, of the variables that are learned from
         heads : (m,) int, all records of each area
-        kept : (h,) int, areas that are told from others however many there are
-        total : members in all areas
+        kept : (h,) int, areas that are distinguished in any case
         """
         coding = Coding.fit(data, data.schema.names, self.weight)
-        codes = coding.of(data)
-        by_origin = recount_by_origin(codes, self.area, self.vital, heads, kept, total)
+        codes, others = coding.of(data), np.flatnonzero(~self.vital)
+        origin = Origin.learned(codes[others], self.area[others], heads, kept) if self.vital.any() else None
         if self.fold is None or not coding.width:
-            return coding, None, by_origin
-        return coding, Membership.learned(codes, self.vital, self.fold), by_origin
+            return coding, None, origin
+        return coding, Membership.learned(codes, self.vital, self.fold), origin

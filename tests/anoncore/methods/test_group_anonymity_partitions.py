@@ -17,7 +17,7 @@ from anoncore.partitions.hidden_groups import recounts_over
 from anoncore.partitions.store import Serial
 from anoncore.partitions.table import PartitionedTable, partitioned
 from anoncore.registry import anonymize_partitioned
-from anoncore.risk import _reinference as reinference
+from anoncore.risk import reinference
 from anoncore.risk.group_masking import recounts
 from tests.anoncore.methods.test_group_anonymity import DIALECT, microfile, params, with_dialect
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,7 @@ from anoncore import EditSet, Microdata, Schema, Variable
 from anoncore.kernels.wavelet.redistribution import Goals
 from anoncore.kernels.wavelet.signal_model import SignalModel
 from anoncore.methods import GroupAnonymity
-from anoncore.risk import _reinference as reinference
+from anoncore.risk import reinference
 from anoncore.risk.group_masking import (
     Group,
     GroupCounts,
@@ -173,7 +175,17 @@ def log_odds(codes, vital, units=None):
 
 
 def recounted(odds, area, areas, total):
-    return reinference.recount_by_membership(reinference.odds_histogram(np.log(odds), area, areas), total)
+    return reinference.recount_by_membership(reinference.Odds.of(np.log(odds), area), areas, total)
+
+
+def traced(codes, area, vital, kept, learned=None):
+    """Count members by origin, learning from others: all of them, or those (N,) learned from."""
+    heads, total = np.bincount(area), int(vital.sum())
+    others = ~vital if learned is None else ~vital & learned
+    origin = reinference.Origin.learned(codes[others], area[others], heads, kept)
+    own = origin.likelihoods(codes[vital])
+    sums = partial(reinference.expected_origins, own), partial(reinference.origin_information, own)
+    return reinference.recount_by_origin(origin, len(heads), total, *sums)
 
 
 def test_odds_and_recount_against_a_general_optimiser():
@@ -221,7 +233,7 @@ def test_origin_is_exact_when_the_home_is_known():
     vital = r.random(20_000) < np.array([0.01, 0.02, 0.3, 0.05, 0.001])[home]
     area = np.where(vital, r.integers(0, 5, 20_000), home)
     codes = reinference.Coded(home[:, None].astype(np.int32), 5)
-    found = reinference.recount_by_origin(codes, area, vital, np.bincount(area), np.array([2]), float(vital.sum()))
+    found = traced(codes, area, vital, np.array([2]))
     np.testing.assert_allclose(found.counts, np.bincount(home[vital], minlength=5), atol=5)
     assert (found.errors < 0.1 * found.counts + 5).all()
 
@@ -233,7 +245,7 @@ def test_beyond_64_areas_those_of_interest_are_told_from_the_rest():
     area = np.where(vital, r.integers(0, 80, 40_000), home)
     codes = reinference.Coded((home // 2)[:, None].astype(np.int32), 40)
     total = float(vital.sum())
-    found = reinference.recount_by_origin(codes, area, vital, np.bincount(area), np.array([16, 17]), total)
+    found = traced(codes, area, vital, np.array([16, 17]))
     truth = np.bincount(home[vital], minlength=80)[16:18]
     assert found.counts[16:18].sum() == pytest.approx(truth.sum(), rel=0.1)
     assert (found.errors[:16] == total).all()

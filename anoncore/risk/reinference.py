@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,11 @@ BINS = 20  # of a continuous variable
 TRAINED_ON = 50_000  # records, at most, that a classifier learns from
 CLASSES = 64  # areas up to which records are traced to all of them
 ROUNDS = 300
+SETTLED = 1e-3  # members by which no area's count changes any more
 BLOCK = 262_144
+_ROWS = 8192  # members whose likelihoods are summed at a time
+_UNIT = 2.0**32  # of a member: sums of whole units are exact, and the same in any order
+_SQUARED = 2.0**32  # of a square of a member
 _LOG_EDGE = float(np.log(1e6))  # of the largest odds that are believed
 _STEPS = 4096  # of odds, either side of 1
 ODDS = np.exp(_LOG_EDGE * np.arange(-_STEPS, _STEPS + 1) / _STEPS)
@@ -223,20 +227,54 @@ class Membership:
         return result
 
 
-def odds_histogram(log_odds: Floats, area: Integers, areas: int, weights: Floats | None = None) -> NDArray[np.number]:
-    """Return (areas, 8193): how many records of each area have odds near each of `ODDS`, or their weights."""
-    step = np.rint(np.clip(log_odds / _LOG_EDGE, -1, 1) * _STEPS).astype(np.intp) + _STEPS
-    shape = areas, len(ODDS)
-    return np.bincount(np.ravel_multi_index((area, step), shape), weights, minlength=areas * len(ODDS)).reshape(shape)
+@dataclass(frozen=True, eq=False, repr=False)
+class Odds:
+    """How many records of each area have odds near each of `ODDS`, or their weights.
+
+    Parameters
+    ----------
+    cells : (u,) int, increasing, 8193 times the area, plus the position in `ODDS`; only those that hold records
+    counts : (u,)
+    """
+
+    cells: Integers
+    counts: NDArray[np.number]
+
+    @classmethod
+    def of(cls, log_odds: Floats, area: Integers, weights: Floats | None = None) -> Odds:
+        """Count records (N,)."""
+        step = np.rint(np.clip(log_odds / _LOG_EDGE, -1, 1) * _STEPS).astype(np.intp) + _STEPS
+        if weights is None:
+            return cls(*np.unique(area * len(ODDS) + step, return_counts=True))
+        cells, at = np.unique(area * len(ODDS) + step, return_inverse=True)
+        return cls(cells, np.bincount(at, weights, minlength=len(cells)))
+
+    def __add__(self, other: Odds) -> Odds:
+        cells, at = np.unique(np.concatenate([self.cells, other.cells]), return_inverse=True)
+        counts = np.zeros(len(cells), dtype=np.result_type(self.counts, other.counts))
+        counts[at[: len(self.cells)]] = self.counts
+        counts[at[len(self.cells) :]] += other.counts
+        return Odds(cells, counts)
+
+    @property
+    def areas(self) -> Integers:
+        """(u,): the area of each cell."""
+        return self.cells // len(ODDS)
+
+    @property
+    def odds(self) -> Floats:
+        """(u,): the odds of each cell."""
+        return ODDS[self.cells % len(ODDS)]
 
 
-def recount_by_membership(histogram: NDArray[np.number], total: float) -> Recount:
+def recount_by_membership(odds: Odds, areas: int, total: int) -> Recount:
     """Count who looks like a member, area by area.
 
     Parameters
     ----------
-    histogram : (m, 8193) int, of `odds_histogram`
-    total : float
+    odds : Odds, of all records of the areas
+    areas : m
+    total : int
         Members in all, which the release reveals.
 
     Returns
@@ -251,81 +289,156 @@ def recount_by_membership(histogram: NDArray[np.number], total: float) -> Recoun
     likelihood estimate less the variance it would have if membership were known. Odds are rounded to steps of 0.34 %,
     so that sums over all records are counts, and the same in any order.
     """
-    extra, heads = ODDS - 1.0, histogram.sum(axis=1).astype(float)
-    low, high = np.zeros(len(heads)), np.ones(len(heads))
+    extra, area = odds.odds - 1.0, odds.areas
+    heads = np.bincount(area, odds.counts, minlength=areas)
+    low, high = np.zeros(areas), np.ones(areas)
     for _ in range(40):
         share = (low + high) / 2
-        slope = (histogram * (extra / (1.0 + share[:, None] * extra))).sum(axis=1)
+        slope = np.bincount(area, odds.counts * (extra / (1.0 + share[area] * extra)), minlength=areas)
         low, high = np.where(slope > 0, share, low), np.where(slope > 0, high, share)
     share = (low + high) / 2
-    information = (histogram * (extra / (1.0 + share[:, None] * extra)) ** 2).sum(axis=1)
+    information = np.bincount(area, odds.counts * (extra / (1.0 + share[area] * extra)) ** 2, minlength=areas)
     unknown = heads**2 / np.maximum(information, np.finfo(float).tiny)
     variance = np.clip(unknown - heads * share * (1 - share), 0.0, np.maximum(heads, 1.0) ** 2)
     return _with_total(heads * share, variance, total)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Origin:
+    """Where records look to be from: c classes, each an area or all areas that are not distinguished.
+
+    Parameters
+    ----------
+    areas : (c,) int, the area of each class; −1 where it is several
+    heads : (c,) int, all records of each class
+    coefficients : (width, c) float
+    intercepts : (c,) float, without how frequent each class was among the records learned from
+    """
+
+    areas: Integers
+    heads: Integers
+    coefficients: Floats
+    intercepts: Floats
+
+    @classmethod
+    def learned(cls, codes: Coded, area: Integers, heads: Integers, kept: Integers) -> Origin | None:
+        """Learn from n records that are no members; None where nothing can be learned.
+
+        Parameters
+        ----------
+        codes : (n,) of `Coding`
+        area : (n,) int, 0..m-1
+        heads : (m,) int
+            Records of each area in all.
+        kept : (h,) int
+            Areas that are distinguished in any case; beyond 64 areas all others are one.
+        """
+        single = np.arange(len(heads)) if len(heads) <= CLASSES else np.sort(kept)
+        place = np.full(len(heads), len(single))
+        place[single] = np.arange(len(single))
+        present, classes = np.unique(place[area], return_inverse=True)
+        if not codes.width or len(present) < 2:
+            return None
+        coefficients, intercepts = _learn(codes, classes)
+        if len(present) == 2:
+            coefficients, intercepts = (np.concatenate([-one, one], axis=-1) / 2 for one in (coefficients, intercepts))
+        own_heads = np.bincount(place, heads, minlength=len(single) + 1)[present].astype(np.intp)
+        return cls(np.append(single, -1)[present], own_heads, coefficients, intercepts - np.log(np.bincount(classes)))
+
+    def likelihoods(self, codes: Coded) -> NDArray[np.float32]:
+        """Return (n, c): how likely each record's values are in each class, beside the likeliest one; at least 1e-6."""
+        result = np.empty((len(codes.ones), len(self.areas)), dtype=np.float32)
+        for start in range(0, len(result), _ROWS):
+            rows = slice(start, start + _ROWS)
+            scores = _scores(codes[rows], self.coefficients, self.intercepts)
+            result[rows] = np.exp(np.clip(scores - scores.max(axis=1, keepdims=True), -_LOG_EDGE, None))
+        return result
+
+
+def expected_origins(likelihoods: NDArray[np.float32], share: Floats) -> NDArray[np.int64]:
+    """Return (c,): how many of n members are expected to be from each class, in units of 2**-32 of a member.
+
+    Each member's part is rounded, so that sums are exact: the same in any order, however the members are divided.
+    """
+    result = np.zeros(len(share), dtype=np.int64)
+    for posterior in _ratios(likelihoods, share, share):
+        result += np.rint(posterior * _UNIT).sum(axis=0).astype(np.int64)
+    return result
+
+
+def origin_information(likelihoods: NDArray[np.float32], share: Floats, scale: Floats) -> NDArray[np.int64]:
+    """Return (c, c): sums over n members of products of their scores times ``scale`` (c,), in units of 2**-32.
+
+    Rounded as in `expected_origins`.
+    """
+    result = np.zeros((len(share), len(share)), dtype=np.int64)
+    for scores in _ratios(likelihoods, share, scale):
+        rounded = np.rint(np.minimum(scores, 1.0) * np.sqrt(_SQUARED))
+        result += (rounded.T @ rounded).astype(np.int64)
+    return result
+
+
+def _ratios(likelihoods: NDArray[np.float32], share: Floats, scale: Floats) -> Iterator[Floats]:
+    """Yield (8192 or fewer, c): the likelihoods times a scale (c,), relative to those of the mixture."""
+    for start in range(0, len(likelihoods), _ROWS):
+        part = likelihoods[start : start + _ROWS].astype(float)
+        # Sums along contiguous rows, unlike products of matrices, are the same for a record in any company.
+        mixture = np.ascontiguousarray(part * share).sum(axis=1)
+        yield part * scale / mixture[:, None]
+
+
 def recount_by_origin(
-    codes: Coded, area: Integers, vital: Flags, heads: Integers, kept: Integers, total: float
-) -> Recount | None:
+    origin: Origin,
+    areas: int,
+    total: int,
+    expected: Callable[[Floats], NDArray[np.int64]],
+    information: Callable[[Floats, Floats], NDArray[np.int64]],
+) -> Recount:
     """Count where members look to be from: areas are learnt from everybody else.
 
     Parameters
     ----------
-    codes : (n,) of `Coding`, of records that are learned from, see `learned_shares`
-    area : (n,) int, 0..m-1
-    vital : (n,) bool
-    heads : (m,) int
-        Records of each area in all.
-    kept : (h,) int
-        Areas that are distinguished in any case; beyond 64 areas all others are one.
-    total : float
+    origin : Origin
+    areas : m
+    total : int
+        Members in all.
+    expected, information
+        What `expected_origins` and `origin_information` return of all members, given shares and a scale.
 
     Returns
     -------
-    Recount or None
+    Recount
         Shares of the areas under which the members' values are likeliest; areas that are not distinguished have
-        the error ``total``. None where nothing can be learnt.
+        the error ``total``.
 
     Notes
     -----
     A variable that follows the area and does not move with it (a region, a way to work) gives itself away
-    here. Source: Saerens, Latinne and Decaestecker 2002, expectation and maximisation over prior shares.
+    here. Errors are those of the count if the likelihoods were known: that they are learned from at most about 62 500
+    others is not in them. Source: Saerens, Latinne and Decaestecker 2002, expectation and maximisation over prior
+    shares, ended when no count changes by 0.001, or after 300 rounds.
     """
-    areas = len(heads)
-    single = np.arange(areas) if areas <= CLASSES else np.sort(kept)
-    place = np.full(areas, len(single))
-    place[single] = np.arange(len(single))
-    known, others, members = place[area], np.flatnonzero(~vital), np.flatnonzero(vital)
-    present, classes = np.unique(known[others], return_inverse=True)
-    if not codes.width or len(present) < 2 or not len(members):
-        return None
-    model = _learn(codes[others], classes)
-    scores = _scores(codes[members], *model)
-    if scores.shape[1] == 1:
-        scores = np.column_stack([-scores[:, 0] / 2, scores[:, 0] / 2])
-    # Divided by how frequent each area is among those learnt from: the odds of the values alone.
-    scores -= np.log(np.bincount(classes))
-    likelihood = np.exp(np.clip(scores - scores.max(axis=1, keepdims=True), -_LOG_EDGE, None))
-    share = np.bincount(place, heads, minlength=len(single) + 1)[present] / heads.sum()
+    share = origin.heads / origin.heads.sum()
     for _ in range(ROUNDS):
-        weighted = likelihood * share
-        share = (weighted / weighted.sum(axis=1, keepdims=True)).mean(axis=0)
-    variance = _origin_variance(likelihood, share)
-    counts, errors = np.zeros(areas), np.full(areas, total)
-    alone = present < len(single)
-    scale = total / len(members)
-    recount = _with_total(len(members) * share, variance, len(members))
-    counts[single[present[alone]]] = scale * recount.counts[alone]
-    errors[single[present[alone]]] = scale * recount.errors[alone]
+        sums = expected(share)
+        before, share = share, sums / sums.sum()
+        if total * np.abs(share - before).max() <= SETTLED:
+            break
+    scale = np.maximum(share, 1.0 / total)
+    variance = _origin_variance(information(share, scale) / _SQUARED / np.outer(scale, scale), share, total)
+    recount = _with_total(total * share, variance, total)
+    counts, errors = np.zeros(areas), np.full(areas, float(total))
+    alone = origin.areas >= 0
+    counts[origin.areas[alone]] = recount.counts[alone]
+    errors[origin.areas[alone]] = recount.errors[alone]
     return Recount(counts, errors)
 
 
-def _origin_variance(likelihood: Floats, share: Floats) -> Floats:
+def _origin_variance(information: Floats, share: Floats, n: int) -> Floats:
     """Return (c,): variance of each class's count, given the shares' total; as in `recount_by_membership`."""
-    n, c = likelihood.shape
-    ratio = likelihood / (likelihood @ share)[:, None]
+    c = len(share)
     basis = np.linalg.qr(np.column_stack([np.ones(c), np.eye(c)[:, 1:]]))[0][:, 1:]
-    values, vectors = np.linalg.eigh(basis.T @ (ratio.T @ ratio) @ basis)
+    values, vectors = np.linalg.eigh(basis.T @ information @ basis)
     spread = (basis @ vectors) ** 2 @ (1.0 / np.maximum(values, 1e-9 * n))
     return np.clip(n**2 * spread - n * share * (1 - share), 0.0, float(n) ** 2)
 
