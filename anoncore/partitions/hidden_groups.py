@@ -16,6 +16,7 @@ from anoncore.partitions.table import PartitionedTable, values_of
 from anoncore.risk.group_masking import NOT_RELEASED, Group, GroupCounts, Hidden, Lesson, ReinferenceAudit
 from anoncore.risk.reinference import (
     FOLDS,
+    Coded,
     Coding,
     Membership,
     Odds,
@@ -28,6 +29,8 @@ from anoncore.risk.reinference import (
     origin_information,
     recount_by_membership,
     recount_by_origin,
+    relearned_from,
+    relearning_numbers,
 )
 
 
@@ -45,14 +48,28 @@ def reinference_check(run: Executor, table: PartitionedTable, claim: Reinference
     return claim.compared(*recounts_over(run, table, claim.hidden), table)
 
 
+_AGAIN = ("missed", "again", "stands for")  # of others, of which some are learned from once more
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class _Attack:
-    """What tasks need: the table, the group, how many records are learned from, and the name of their columns."""
+    """What tasks need: the table, the group, its tallies (2, m), areas kept apart, and the name of their columns."""
 
     table: PartitionedTable
     group: Group
-    shares: np.ndarray
+    counts: np.ndarray
+    kept: np.ndarray
     work: str
+
+    @property
+    def sides(self) -> np.ndarray:
+        """(2,): the others and the members of all areas."""
+        return np.asarray(self.counts.sum(axis=1))
+
+    @property
+    def shares(self) -> np.ndarray:
+        """(2,): of the others and of the members, the share that is learned from."""
+        return learned_shares(self.sides)
 
     @property
     def names(self) -> list[str]:
@@ -66,13 +83,13 @@ class _Attack:
 
     def columns(self) -> list[str]:
         """Return the names of all columns that are written."""
-        own = ("known", "edges", "places", "membership", "classes", "origin", "odds", "likelihoods")
+        own = ("known", "width", "edges", "places", "membership", "classes", "origin", "odds", "likelihoods", *_AGAIN)
         return [*self.sample.columns, *(self.column(name) for name in own)]
 
     def column(self, name: str) -> str:
         return f"{self.work}:{name}"
 
-    def sides(self, store: ColumnStore, partition: int) -> tuple[np.ndarray, np.ndarray]:
+    def known(self, store: ColumnStore, partition: int) -> tuple[np.ndarray, np.ndarray]:
         """Return (n,) the area of each record of a partition, −1 elsewhere, and whether it is a member."""
         return _sides(store, partition, self.table, self.group)
 
@@ -95,33 +112,37 @@ def recounts_over(run: Executor, table: PartitionedTable, hidden: Hidden) -> tup
     """
     parts = _tallies(run, table, hidden.group)
     counts = parts.sum(axis=0)
-    attack = _Attack(table, hidden.group, learned_shares(counts.sum(axis=1)), work_name("reinference"))
+    kept = np.array(hidden.concealed, dtype=np.intp)
+    attack = _Attack(table, hidden.group, counts, kept, work_name("reinference"))
     if not attack.names:
         return None, None
     try:
-        return _recounts(run, attack, parts, np.array(hidden.concealed, dtype=np.intp))
+        return _recounts(run, attack, parts)
     finally:
         for column in attack.columns():
             run.store.remove(column)
 
 
-def _recounts(
-    run: Executor, attack: _Attack, parts: np.ndarray, kept: np.ndarray
-) -> tuple[Recount | None, Recount | None]:
+def _recounts(run: Executor, attack: _Attack, parts: np.ndarray) -> tuple[Recount | None, Recount | None]:
     """Return both counts, given tallies (P, 2, m) of all partitions; work columns are left in the store."""
-    table, counts = attack.table, parts.sum(axis=0)
-    partitions, each, total = table.partitions(), [attack] * len(table.rows), int(counts[1].sum())
+    table, areas, total = attack.table, len(attack.group.order), int(attack.sides[1])
+    partitions, each = table.partitions(), [attack] * len(table.rows)
     firsts = (np.cumsum(table.rows) - table.rows).tolist()
     ranks = (np.cumsum(parts.sum(axis=2), axis=0) - parts.sum(axis=2)).tolist()
     sizes = run.map(_choose, partitions, firsts, ranks, each)
-    (learned,) = run.map(_learn, [0], [attack], [tuple(sizes)], [counts], [kept])
+    (learned,) = run.map(_learn, [0], [attack], [tuple(sizes)])
     if not any(learned):
         return None, None
+    if learned[1] and attack.shares[0] < 1:
+        missed = sum(run.map(_miss, partitions, each))
+        run.map(_choose_again, partitions, firsts, [missed] * len(each), each)
+        (is_known,) = run.map(_learn_again, [0], [attack])
+        learned = learned[0], is_known
     run.map(_judge, partitions, ranks, each, [learned] * len(each))
     by_membership = by_origin = None
     if learned[0]:
         odds = reduce(add, (Odds(*run.store.read(attack.column("odds"), p)) for p in partitions))
-        by_membership = recount_by_membership(odds, counts.shape[1], total)
+        by_membership = recount_by_membership(odds, areas, total)
     if learned[1]:
 
         def expected(share: np.ndarray) -> np.ndarray:
@@ -130,7 +151,7 @@ def _recounts(
         def information(share: np.ndarray, scale: np.ndarray) -> np.ndarray:
             return np.sum(run.map(_information, partitions, each, [_Mixture(share, scale)] * len(each)), axis=0)
 
-        by_origin = recount_by_origin(_origin(run.store, attack), counts.shape[1], total, expected, information)
+        by_origin = recount_by_origin(_origin(run.store, attack), areas, total, expected, information)
     return by_membership, by_origin
 
 
@@ -160,7 +181,7 @@ def _folds(area: np.ndarray, vital: np.ndarray, ranks: list[int]) -> np.ndarray:
 
 def _choose(store: ColumnStore, partition: int, first: int, ranks: list[int], attack: _Attack) -> int:
     """Write the records that are learned from, and what is known of them; return how many there are."""
-    area, vital = attack.sides(store, partition)
+    area, vital = attack.known(store, partition)
     rows = np.flatnonzero(is_learned_from(first, vital, attack.shares) & (area >= 0))
     for name in attack.names:
         values = store.read(attack.table.column(name), partition)[rows]
@@ -169,14 +190,7 @@ def _choose(store: ColumnStore, partition: int, first: int, ranks: list[int], at
     return len(rows)
 
 
-def _learn(
-    store: ColumnStore,
-    _: int,
-    attack: _Attack,
-    sizes: tuple[int, ...],
-    counts: np.ndarray,
-    kept: np.ndarray,
-) -> tuple[bool, bool]:
+def _learn(store: ColumnStore, _: int, attack: _Attack, sizes: tuple[int, ...]) -> tuple[bool, bool]:
     """Learn from the chosen records; return whether it is known who looks like a member, and where from."""
     sample = replace(attack.sample, rows=sizes)
     columns = {
@@ -184,40 +198,79 @@ def _learn(
         for v in sample.schema
     }
     area, vital, fold = np.concatenate([store.read(attack.column("known"), p) for p in sample.partitions()]).T
-    enough = counts.sum(axis=1).min() >= FOLDS
+    enough = attack.sides.min() >= FOLDS
     known = Lesson(area, vital == 1, fold if enough else None, 1.0 / attack.shares[vital])
     data = Microdata.trusted(pd.DataFrame(columns), sample.schema)
-    coding, membership, origin = known.learned(data, counts.sum(axis=0), kept)
+    coding, membership, origin = known.learned(data, attack.counts.sum(axis=0), attack.kept)
+    store.write(attack.column("width"), 0, np.array([coding.width]))
     for number, (edges, places) in enumerate(zip(coding.edges, coding.places, strict=True)):
         store.write(attack.column("edges"), number, edges)
         store.write(attack.column("places"), number, places)
     if membership is not None:
         store.write(attack.column("membership"), 0, np.vstack([membership.coefficients, membership.intercepts]))
     if origin is not None:
-        store.write(attack.column("classes"), 0, np.stack([origin.areas, origin.heads]))
-        store.write(attack.column("origin"), 0, np.vstack([origin.coefficients, origin.intercepts]))
+        _keep(store, attack, origin)
     return membership is not None, origin is not None
+
+
+def _keep(store: ColumnStore, attack: _Attack, origin: Origin) -> None:
+    store.write(attack.column("classes"), 0, np.stack([origin.areas, origin.heads]))
+    store.write(attack.column("origin"), 0, np.vstack([origin.coefficients, origin.intercepts]))
 
 
 def _origin(store: ColumnStore, attack: _Attack) -> Origin:
     model = store.read(attack.column("origin"), 0)
-    return Origin(*store.read(attack.column("classes"), 0), model[:-1], model[-1])
+    areas, heads = store.read(attack.column("classes"), 0)
+    return Origin(areas, heads, model[:-1], model[-1])
 
 
-def _judge(
-    store: ColumnStore, partition: int, ranks: list[int], attack: _Attack, learned: tuple[bool, bool]
-) -> None:
-    """Write how many records of each area of one partition have which odds, and where its members may be from."""
-    names = tuple(attack.names)
+def _coding(store: ColumnStore, attack: _Attack) -> Coding:
     edges, places = (
-        tuple(store.read(attack.column(one), number) for number in range(len(names))) for one in ("edges", "places")
+        tuple(store.read(attack.column(one), number) for number in range(len(attack.names)))
+        for one in ("edges", "places")
     )
-    model = store.read(attack.column("membership" if learned[0] else "origin"), 0)
-    coding = Coding(names, edges, places, len(model) - 1)
-    area, vital = attack.sides(store, partition)
+    return Coding(tuple(attack.names), edges, places, int(store.read(attack.column("width"), 0)[0]))
+
+
+def _miss(store: ColumnStore, partition: int, attack: _Attack) -> float:
+    """Write how badly the areas of a partition's others are predicted; return the sum, which is exact."""
+    area, vital = attack.known(store, partition)
+    others = np.flatnonzero(~vital & (area >= 0))
+    codes = _coding(store, attack).of(attack.table.load(store, partition, attack.names, others))
+    missed = _origin(store, attack).missed(codes, area[others], len(attack.group.order), attack.kept)
+    store.write(attack.column("missed"), partition, missed)
+    return float(missed.sum())
+
+
+def _choose_again(store: ColumnStore, partition: int, first: int, total: float, attack: _Attack) -> None:
+    """Write the others of a partition that areas are learned from once more."""
+    area, vital = attack.known(store, partition)
+    others = np.flatnonzero(~vital & (area >= 0))
+    numbers, missed = relearning_numbers(first, len(area))[others], store.read(attack.column("missed"), partition)
+    again, stands_for = relearned_from(numbers, missed, total, attack.sides)
+    codes = _coding(store, attack).of(attack.table.load(store, partition, attack.names, others[again]))
+    store.write(attack.column("again"), partition, np.column_stack([area[others[again]], codes.ones]))
+    store.write(attack.column("stands for"), partition, stands_for)
+
+
+def _learn_again(store: ColumnStore, _: int, attack: _Attack) -> bool:
+    """Learn from these; return whether it is known where records are from."""
+    area, *ones = np.concatenate([store.read(attack.column("again"), p) for p in attack.table.partitions()]).T
+    stands_for = np.concatenate([store.read(attack.column("stands for"), p) for p in attack.table.partitions()])
+    codes = Coded(np.column_stack(ones), _coding(store, attack).width)
+    origin = Origin.learned(codes, area, attack.counts.sum(axis=0), attack.kept, stands_for)
+    if origin is not None:
+        _keep(store, attack, origin)
+    return origin is not None
+
+
+def _judge(store: ColumnStore, partition: int, ranks: list[int], attack: _Attack, learned: tuple[bool, bool]) -> None:
+    """Write how many records of each area of one partition have which odds, and where its members may be from."""
+    area, vital = attack.known(store, partition)
     rows, fold = np.flatnonzero(area >= 0), _folds(area, vital, ranks)
-    codes = coding.of(attack.table.load(store, partition, names, rows))
+    codes = _coding(store, attack).of(attack.table.load(store, partition, attack.names, rows))
     if learned[0]:
+        model = store.read(attack.column("membership"), 0)
         odds = Odds.of(Membership(model[:-1], model[-1]).log_odds(codes, fold[rows]), area[rows])
         store.write(attack.column("odds"), partition, np.stack([odds.cells, odds.counts]))
     if learned[1]:

@@ -34,6 +34,8 @@ from anoncore.risk.reinference import (
     origin_information,
     recount_by_membership,
     recount_by_origin,
+    relearned_from,
+    relearning_numbers,
 )
 
 LEAD = 3.0  # standard errors by which an area must lead to be known as the first
@@ -340,15 +342,23 @@ def recounts(released: Microdata, hidden: Hidden) -> tuple[Recount | None, Recou
     rows = np.flatnonzero(area >= 0)
     part, area, vital = released.take(rows), area[rows], everyone[rows]
     fold = unit_folds(vital, part.units)
-    heads, shares = np.bincount(area, minlength=m), learned_shares(np.bincount(vital, minlength=2))
+    heads, sides = np.bincount(area, minlength=m), np.bincount(vital, minlength=2)
+    shares, kept = learned_shares(sides), np.array(hidden.concealed, dtype=np.intp)
     at = np.flatnonzero(is_learned_from(0, everyone, shares)[rows])
     lesson = Lesson(area[at], vital[at], None if fold is None else fold[at], 1.0 / shares[vital[at].astype(np.intp)])
-    kept = np.array(hidden.concealed, dtype=np.intp)
     coding, membership, origin = lesson.learned(part.select(names).take(at), heads, kept)
-    codes, total, by_origin, by_membership = coding.of(part), int(vital.sum()), None, None
+    codes, total, by_origin, by_membership = coding.of(part), int(sides[1]), None, None
+    if origin is not None and shares[0] < 1:
+        others = np.flatnonzero(~vital)
+        missed = origin.missed(codes[others], area[others], m, kept)
+        numbers = relearning_numbers(0, len(everyone))[rows[others]]
+        again, stands_for = relearned_from(numbers, missed, float(missed.sum()), sides)
+        origin = Origin.learned(codes[others[again]], area[others[again]], heads, kept, stands_for)
     if origin is not None:
         own = origin.likelihoods(codes[vital])
-        by_origin = recount_by_origin(origin, m, total, partial(expected_origins, own), partial(origin_information, own))
+        by_origin = recount_by_origin(
+            origin, m, total, partial(expected_origins, own), partial(origin_information, own)
+        )
     weight = None if group.weight is None else group.weights(part.frame)
     if membership is not None and fold is not None:
         log_odds = membership.log_odds(codes, fold)
