@@ -187,6 +187,14 @@ class Method(Protocol):
         return None
 
 
+def unchecked_claim(method: str, claim: Claim) -> AnonymizationError:
+    """Return the error of a claim that a method cannot check on a table in partitions."""
+    return AnonymizationError(
+        f"{method} checks its own claims on a table in partitions, and {type(claim).__name__} is none of them; "
+        "check it on records in memory"
+    )
+
+
 def public_parameters(step: Method, stated: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the method and its parameters, or those ``stated``, without the confidential ones."""
     parameters = asdict(step) if stated is None else {"method": step.method, **stated}

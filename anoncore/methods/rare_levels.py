@@ -15,7 +15,7 @@ from anoncore.edits.lookup import LearnedLookup
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.streams import Stream
-from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method, OverPartitions
+from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method, OverPartitions, unchecked_claim
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.parameters import not_below
 from anoncore.partitions.levels import LevelTally, level_tallies, level_tally
@@ -115,13 +115,19 @@ class RareLevels(Method):
     def check_partitioned(
         self, run: Executor, table: PartitionedTable, claims: tuple[Claim, ...]
     ) -> tuple[ClaimCheck, ...]:
-        """Count the cells of all partitions that hold a level which was too rare."""
-        checks = []
+        """Count the cells of all partitions that hold a level which was too rare.
+
+        Raises
+        ------
+        AnonymizationError
+            When a claim is none of this method's.
+        """
+        checks, count = [], len(table.rows)
         for claim in claims:
-            if isinstance(claim, NoRareLevels):
-                count = len(table.rows)
-                cells = sum(run.map(_count_rare, table.partitions(), [table] * count, [claim] * count))
-                checks.append(claim.counted(cells, table))
+            if not isinstance(claim, NoRareLevels):
+                raise unchecked_claim(self.method, claim)
+            cells = sum(run.map(_count_rare, table.partitions(), [table] * count, [claim] * count))
+            checks.append(claim.counted(cells, table))
         return tuple(checks)
 
     def _note(self, of_units: bool) -> str:

@@ -27,24 +27,25 @@ WEIGHTED_ROUNDS = 10  # of exchanges, each for what weights leave beside the tar
 
 
 def exchanged(data: Microdata, exchange: Exchange) -> tuple[Microdata, Moves]:
-    """Carry an exchange out on microdata: in a pool, and among all who may move where some find no place in it.
+    """Carry an exchange out on microdata: in a pool, which grows where some find no place in it.
 
     Raises
     ------
     InfeasibleError
-        When too few records can move, or an edit or a kept group would be broken.
+        When too few records can move, or an edit or a kept group would be broken; or when some find no place in the
+        largest pool.
     """
-    frame, needed = data.frame, data.select(exchange.names(data.schema))
+    frame, needed, everyone = data.frame, data.select(exchange.names(data.schema)), True
     if exchange.takes_all(data.schema):
         rows = np.flatnonzero(places(exchange.group, frame) < len(exchange.flows))
         result = exchange.within(needed.take(rows))
     else:
         for shares in exchange.shares(tallies(exchange.group, frame)):
-            rows = exchange.drawn(frame, 0, shares)
+            rows, everyone = exchange.drawn(frame, 0, shares), exchange.covers(shares)
             result = exchange.within(needed.take(rows))
             if result.is_complete:
                 break
-    exchange.check(result, in_households=exchange.in_households(data.schema))
+    exchange.check(result, in_households=exchange.in_households(data.schema), everyone=everyone)
     source = np.arange(len(frame))
     source[rows] = rows[result.source]
     return Microdata.trusted(with_values_from(frame, exchange.swapped, source), data.schema, data.units), result.moves
@@ -148,7 +149,10 @@ def with_claimed_counts(
 
 
 def check_countable(group: Group, schema: Schema) -> None:
-    """Raise InfeasibleError where a group's counts cannot be restored: it is no longer told, or weights count."""
+    """Raise InfeasibleError where a group's counts cannot be restored.
+
+    That is where it is no longer released, or sums of weights are counted.
+    """
     if group.weight is not None:
         raise InfeasibleError(
             "a later step has changed weighted counts of the group, which whole records cannot restore exactly; make "

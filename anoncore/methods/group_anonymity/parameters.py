@@ -18,7 +18,7 @@ from anoncore.kernels.wavelet.layout import Graph, Grid, Layout, Line
 from anoncore.kernels.wavelet.redistribution import Goals, JointRoute, PaperRoute, Redistribution, redistribute
 from anoncore.kernels.wavelet.relocation import net_flows
 from anoncore.kernels.wavelet.signal_model import SignalModel
-from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method, OverPartitions
+from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method, OverPartitions, unchecked_claim
 from anoncore.methods.group_anonymity.custodian import group_report
 from anoncore.methods.group_anonymity.exchange import (
     check_countable,
@@ -418,9 +418,10 @@ class GroupAnonymity(Method):
         """
         before = data
         for claim in claims:
-            if isinstance(claim, GroupCounts) and not claim.check(data).holds:
-                counterparts = self._counterparts() if claim.hidden.group == self.group() else Counterparts()
-                data = with_claimed_counts(data, claim.hidden, counterparts, edits, Stream.of(rng))
+            if isinstance(claim, GroupCounts):
+                stream = Stream.of(rng)
+                if not claim.check(data).holds:
+                    data = with_claimed_counts(data, claim.hidden, self._counterparts_of(claim), edits, stream)
         return data, () if data is before else (RESTORED,)
 
     def restore_partitioned(
@@ -436,10 +437,10 @@ class GroupAnonymity(Method):
         own = computed_apart(table, edits)
         for claim in claims:
             if isinstance(claim, GroupCounts):
-                group = claim.hidden.group
-                check_countable(group, own.schema)
-                counted, stream = tallies_over(run, own, group), Stream.of(rng)
-                back = exchange_back(claim.hidden, counted, self._counterparts(), own.schema, edits, stream)
+                stream, hidden = Stream.of(rng), claim.hidden
+                check_countable(hidden.group, own.schema)
+                counted = tallies_over(run, own, hidden.group)
+                back = exchange_back(hidden, counted, self._counterparts_of(claim), own.schema, edits, stream)
                 if back is not None:
                     masked, _ = exchanged_over(run, own, back, counted, work_name("restored"))
                     return replace(masked, schema=table.schema), (RESTORED,)
@@ -448,7 +449,13 @@ class GroupAnonymity(Method):
     def check_partitioned(
         self, run: Executor, table: PartitionedTable, claims: tuple[Claim, ...]
     ) -> tuple[ClaimCheck, ...]:
-        """Check the claims on all records; what they find is the same as in memory."""
+        """Check the claims on all records; what they find is the same as in memory.
+
+        Raises
+        ------
+        AnonymizationError
+            When a claim is none of this method's.
+        """
         checks = []
         for claim in claims:
             if isinstance(claim, GroupCounts):
@@ -457,6 +464,8 @@ class GroupAnonymity(Method):
                 checks.append(reinference_check(run, table, claim))
             elif isinstance(claim, InversionAudit):
                 checks.append(claim.check(table))
+            else:
+                raise unchecked_claim(self.method, claim)
         return tuple(checks)
 
     def custodian_report(self, confidential: Mapping[str, np.ndarray]) -> CustodianReport:
@@ -464,6 +473,9 @@ class GroupAnonymity(Method):
         before, after, population = (np.asarray(confidential[name]) for name in ("before", "after", "population"))
         share = float(confidential.get("exact_share", 0.0))
         return group_report(self._hidden(before, population, after, share), self.route, confidential)
+
+    def _counterparts_of(self, claim: GroupCounts) -> Counterparts:
+        return self._counterparts() if claim.hidden.group == self.group() else Counterparts()
 
     def _counterparts(self) -> Counterparts:
         kept = tuple(Group(vital=(one,), parameter=self.parameter, order=self.order) for one in self.kept)

@@ -52,26 +52,36 @@ def exchanged_over(
     Raises
     ------
     InfeasibleError
-        When too few records can move, or an edit or a kept group would be broken.
+        When too few records can move, or an edit or a kept group would be broken; or when some find no place in the
+        largest pool.
 
     Notes
     -----
     Of each area at most about 20 000 members, or others, are gathered by the task that matches them, or twice those
-    that move; all of those areas where some find no place among these.
+    that move. Where some find no place among these, pools are larger, see `Exchange.shares`.
     """
     for shares in exchange.shares(counted):
-        pool = PartitionedTable(work_name("group pool"), table.schema.select(exchange.names(table.schema)), ())
-        sizes = _of_each(run, table, _send, exchange, shares, pool.name)
-        pool = replace(pool, rows=tuple(sizes))
+        result = _exchanged_in_pool(run, table, exchange, shares, name)
+        if result.is_complete:
+            break
+    exchange.check(result, in_households=False, everyone=exchange.covers(shares))
+    return replace(table, name=name), result.moves
+
+
+def _exchanged_in_pool(
+    run: Executor, table: PartitionedTable, exchange: Exchange, shares: np.ndarray, name: str
+) -> Exchanged:
+    """Exchange records of a pool and, if all find a place, write the new table; return the sums."""
+    pool = PartitionedTable(work_name("group pool"), table.schema.select(exchange.names(table.schema)), ())
+    try:
+        pool = replace(pool, rows=tuple(_of_each(run, table, _send, exchange, shares, pool.name)))
         (result,) = run.map(_exchange, [0], [pool], [exchange])
         if result.is_complete:
             _of_each(run, table, _receive, name, exchange.swapped, pool)
+    finally:
         for column in (*pool.columns, _rows(pool), *(_received(pool, one) for one in exchange.swapped)):
             run.store.remove(column)
-        if result.is_complete:
-            break
-    exchange.check(result, in_households=False)
-    return replace(table, name=name), result.moves
+    return result
 
 
 def figures_over(
@@ -162,7 +172,7 @@ def _exchange(store: ColumnStore, _: int, pool: PartitionedTable, exchange: Exch
     for name in exchange.swapped:
         for partition, values in enumerate(np.split(chunks[name][result.source], ends)):
             store.write(_received(pool, name), partition, values)
-    # Which record has gone where stays in the store.
+    # The row links are not returned.
     return replace(result, source=np.empty(0, dtype=np.intp))
 
 

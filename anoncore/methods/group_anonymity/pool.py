@@ -17,6 +17,8 @@ from anoncore.microdata import Microdata, Schema
 from anoncore.risk.group_masking import Group
 
 POOL = 20_000  # members, or others, of each area that are considered at first, or twice those needed if that is more
+GROWTH = 1, 4, 16  # how many times as many are considered then
+LARGEST_POOL = 4_000_000  # records of all areas that are considered after the first pool
 WEIGHTS_FIRST = 10.0  # how much more than one of another variable a standard deviation of log weights counts
 ROUNDS = 20  # of moving, each without those who could not go without breaking an edit
 EDITS_FIRST = 1e3  # how much more than a standard deviation it counts whether an edit lets a record move
@@ -54,7 +56,7 @@ def tallies(group: Group, frame: pd.DataFrame) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Exchanged:
-    """What an exchange in a pool of n records comes to.
+    """Result of an exchange in a pool of n records.
 
     Parameters
     ----------
@@ -128,15 +130,27 @@ class Exchange:
         """Yield (2, m + 2): the share in the pool of the others, and of the members, at each of the `places`.
 
         ``counts`` are their `tallies`. Members go from areas with outflow, others from those with inflow. Of either
-        `POOL` are expected in the first pool, or twice those needed where that is more; the second is of them all.
+        `POOL` are expected in the first pool, or twice those needed where that is more; then 4 and 16 times as many,
+        then all, as long as no more than `LARGEST_POOL` records are expected.
         """
-        needed = np.zeros(counts.shape, dtype=np.intp)
+        needed, before = self._needed(counts.shape), np.zeros(counts.shape)
+        for times in (*GROWTH, np.inf):
+            some = (needed > 0) * np.minimum(times * np.maximum(POOL, 2 * needed) / np.maximum(counts, 1), 1.0)
+            if before.any() and (some * counts).sum() > LARGEST_POOL:
+                break
+            if (some > before).any():
+                yield some
+            before = some
+
+    def covers(self, shares: np.ndarray) -> bool:
+        """Return whether pools of these ``shares`` are all records that may be exchanged."""
+        return bool((shares[self._needed(shares.shape) > 0] >= 1).all())
+
+    def _needed(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Return (2, m + 2) int: how many others, and members, move at each of the `places`."""
+        needed = np.zeros(shape, dtype=np.intp)
         needed[:, : len(self.flows)] = self.flows.sum(axis=0), self.flows.sum(axis=1)
-        every = np.where(needed > 0, 1.0, 0.0)
-        some = every * np.minimum(np.maximum(POOL, 2 * needed) / np.maximum(counts, 1), 1.0)
-        yield some
-        if (some < every).any():
-            yield every
+        return needed
 
     def drawn(self, frame: pd.DataFrame, first: int, shares: np.ndarray) -> np.ndarray:
         """Return the positions in the pool, increasing, of records of which the first has the number ``first``."""
@@ -191,8 +205,21 @@ class Exchange:
         after = with_values_from(frame, self.swapped, source)
         return {e.name: e.holds(frame) & ~e.holds(after) for e in self.tied.edits}
 
-    def check(self, result: Exchanged, *, in_households: bool) -> None:
-        """Raise InfeasibleError, in words, where not all members have moved, or something would be broken."""
+    def check(self, result: Exchanged, *, in_households: bool, everyone: bool = True) -> None:
+        """Raise InfeasibleError where not all members have moved, or something would be broken.
+
+        Parameters
+        ----------
+        result : Exchanged
+        in_households : whether households move
+        everyone : whether the pool was all records that may be exchanged
+        """
+        if not everyone and not result.is_complete:
+            raise InfeasibleError(
+                "the group cannot move: some members find no counterpart among the records that are compared, of which "
+                f"at most {LARGEST_POOL:,} are compared at once; loosen goals, edits or kept groups, or let fewer "
+                "areas give and take members".replace(",000", " 000")
+            )
         if result.moves.unmatched.any():
             raise InfeasibleError(
                 _too_few(result.moves.unmatched, self.group, in_households=in_households, edits=result.set_aside)

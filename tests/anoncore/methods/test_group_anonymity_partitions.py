@@ -10,8 +10,9 @@ import pytest
 
 import anoncore
 from anoncore import EditSet, InfeasibleError, Microdata, Schema, Variable
-from anoncore.claims import ClaimCheck
-from anoncore.methods import SpectralSwap
+from anoncore.claims import ClaimCheck, KAnonymity
+from anoncore.kernels.streams import Stream
+from anoncore.methods import RareLevels, SpectralSwap
 from anoncore.methods.group_anonymity import pool
 from anoncore.partitions.hidden_groups import recounts_over
 from anoncore.partitions.store import Serial
@@ -94,6 +95,92 @@ def test_the_attack_counts_the_same_in_memory_and_in_partitions(monkeypatch, lea
         for found, own in zip(recounts_over(run, table, hidden), expected, strict=True):
             np.testing.assert_array_equal(found.counts, own.counts)
             np.testing.assert_array_equal(found.errors, own.errors)
+
+
+@pytest.mark.parametrize("areas_apart", [64, 4])
+def test_sampled_others_are_enough_to_find_a_small_area(monkeypatch, areas_apart):
+    """A home that stays with members gives their areas away, however few others the classifier learns from."""
+    data = people(24_000)
+    home = np.where(rng().random(len(data)) < 0.95, data.frame["area"].cat.codes, rng(2).integers(0, 8, len(data)))
+    data = Microdata(data.frame.assign(home=home.astype(str)), Schema([*data.schema, Variable("home", "nominal")]))
+    hidden = anoncore.anonymize(data, params(match_on=("age",)), rng=rng()).claims[0].hidden
+    monkeypatch.setattr(reinference, "TRAINED_ON", 1000)
+    monkeypatch.setattr(reinference, "CLASSES", areas_apart)
+    expected = recounts(data, hidden)
+    at, truth = hidden.concealed, hidden.group.counts(data.frame)
+    assert np.abs(expected[1].counts[at] / truth[at] - 1).max() < 0.1
+    for parts in (*PARTS, 29):
+        run, table = in_parts(data, parts)
+        for found, own in zip(recounts_over(run, table, hidden), expected, strict=True):
+            np.testing.assert_array_equal(found.counts, own.counts)
+            np.testing.assert_array_equal(found.errors, own.errors)
+        assert {name.split("/")[0] for name, _ in run.store.chunks} == {"t"}
+
+
+def test_work_columns_are_removed_after_an_error(monkeypatch):
+    def fails(*_):
+        raise InfeasibleError("no")
+
+    data = people()
+    hidden = anoncore.anonymize(data, params(), rng=rng()).claims[0].hidden
+    run, table = in_parts(data, 3)
+    monkeypatch.setattr(pool.Exchange, "within", fails)
+    with pytest.raises(InfeasibleError, match="no"):
+        anonymize_partitioned(run, table, params(), name="masked", rng=rng())
+    monkeypatch.setattr(reinference.Coding, "of", fails)
+    with pytest.raises(InfeasibleError, match="no"):
+        recounts_over(run, table, hidden)
+    assert {name.split("/")[0] for name, _ in run.store.chunks} == {"t"}
+
+
+def test_pools_grow_in_steps_up_to_a_limit(monkeypatch):
+    monkeypatch.setattr(pool, "POOL", 10)
+    flows = np.array([[0, 3], [0, 0]])
+    exchange = pool.Exchange(params().group(), flows, pool.Counterparts(), EditSet(), Stream((1,)))
+    counts = np.array([[50, 1000, 7, 7], [100, 50, 7, 7]])
+    steps = [(shares * counts).round().tolist() for shares in exchange.shares(counts)]
+    assert steps == [[[0, n, 0, 0], [m, 0, 0, 0]] for n, m in ((10, 10), (40, 40), (160, 100), (1000, 100))]
+    assert [exchange.covers(shares) for shares in exchange.shares(counts)] == [False] * 3 + [True]
+    monkeypatch.setattr(pool, "LARGEST_POOL", 100)
+    assert len(list(exchange.shares(counts))) == 2
+    monkeypatch.setattr(pool, "LARGEST_POOL", 1)
+    assert len(list(exchange.shares(counts))) == 1
+
+
+def test_no_place_in_the_largest_pool_is_refused_in_the_same_words(monkeypatch):
+    monkeypatch.setattr(pool, "POOL", 10)
+    monkeypatch.setattr(pool, "LARGEST_POOL", 1)
+    within = pool.Exchange.within
+    monkeypatch.setattr(pool.Exchange, "within", lambda *given: replace(within(*given), broken=("an edit",)))
+    data = people()
+    run, table = in_parts(data, 3)
+    words = "find no counterpart among the records that are compared"
+    with pytest.raises(InfeasibleError, match=words):
+        anoncore.anonymize(data, params(), rng=rng())
+    with pytest.raises(InfeasibleError, match=words):
+        anonymize_partitioned(run, table, params(), name="masked", rng=rng())
+
+
+def test_restoring_draws_from_the_generator_whether_or_not_a_claim_holds():
+    data = people()
+    release = anoncore.anonymize(data, params(), rng=rng())
+    run, table = in_parts(release.data, 3)
+    states = []
+    for restore in (
+        lambda r: params().restore(release.data, release.claims, edits=EditSet(), rng=r),
+        lambda r: params().restore_partitioned(run, table, release.claims, edits=EditSet(), rng=r),
+    ):
+        generator = rng(3)
+        assert restore(generator)[1] == ()
+        states.append(generator.random())
+    assert states[0] == states[1] != rng(3).random()
+
+
+def test_claims_of_others_are_not_passed_over():
+    run, table = in_parts(people(), 2)
+    for step in (params(), RareLevels(k=3, action="redistribute")):
+        with pytest.raises(anoncore.AnonymizationError, match="KAnonymity is none of them"):
+            step.check_partitioned(run, table, (KAnonymity(k=2),))
 
 
 def test_a_leak_is_found_in_partitions():

@@ -178,10 +178,10 @@ def recounted(odds, area, areas, total):
     return reinference.recount_by_membership(reinference.Odds.of(np.log(odds), area), areas, total)
 
 
-def traced(codes, area, vital, kept, learned=None):
-    """Count members by origin, learning from others: all of them, or those (N,) learned from."""
+def traced(codes, area, vital, kept):
+    """Count members by origin, learning from all others."""
     heads, total = np.bincount(area), int(vital.sum())
-    others = ~vital if learned is None else ~vital & learned
+    others = ~vital
     origin = reinference.Origin.learned(codes[others], area[others], heads, kept)
     own = origin.likelihoods(codes[vital])
     sums = partial(reinference.expected_origins, own), partial(reinference.origin_information, own)
@@ -236,6 +236,60 @@ def test_origin_is_exact_when_the_home_is_known():
     found = traced(codes, area, vital, np.array([2]))
     np.testing.assert_allclose(found.counts, np.bincount(home[vital], minlength=5), atol=5)
     assert (found.errors < 0.1 * found.counts + 5).all()
+
+
+@pytest.mark.parametrize("classes", [2, 3, 9, 65])
+def test_sums_over_members_do_not_depend_on_how_these_are_divided(classes):
+    r = rng(classes)
+    likelihoods = np.exp(-r.gamma(1.0, 4.0, (9000, classes)).clip(0, 13.8)).astype(np.float32)
+    share = r.dirichlet(np.ones(classes))
+    ends = np.unique(np.concatenate([[1, 2, 3, 8999], r.integers(0, 9000, 20)]))
+    for sums in (
+        lambda part: reinference.expected_origins(part, share),
+        lambda part: reinference.origin_information(part, share, share),
+    ):
+        np.testing.assert_array_equal(sum(map(sums, np.split(likelihoods, ends))), sums(likelihoods))
+    posterior = likelihoods * share / (likelihoods @ share)[:, None]
+    found = reinference.expected_origins(likelihoods, share) / 2.0**32
+    np.testing.assert_allclose(found, posterior.sum(axis=0), rtol=1e-6)
+    found = reinference.origin_information(likelihoods, share, share) / 2.0**32
+    np.testing.assert_allclose(found, posterior.T @ posterior, rtol=1e-2, atol=0.05)
+
+
+@pytest.mark.parametrize("truthful", [0.97, 0.6])
+def test_errors_of_origin_are_those_of_repeated_draws_where_likelihoods_are_known(truthful):
+    """Nineteen others for each member: what is learned from them adds little to the error."""
+    off, stated = [], []
+    for seed in range(30):
+        r = rng(seed)
+        vital = r.random(60_000) < 0.05
+        area = r.choice(4, 60_000, p=[0.4, 0.3, 0.2, 0.1])
+        codes = reinference.Coded(np.where(r.random(60_000) < truthful, area, r.integers(0, 4, 60_000))[:, None], 4)
+        found = traced(codes, area, vital, np.arange(4))
+        off.append(found.counts - np.bincount(area, vital))
+        stated.append(found.errors)
+    spread = np.sqrt((np.array(off) ** 2).mean(axis=0))
+    np.testing.assert_allclose(spread, np.mean(stated, axis=0), rtol=0.35)
+
+
+def test_values_rare_in_an_area_are_learned_from_few_others_as_from_all(monkeypatch):
+    r = rng(1)
+    heads = np.append(np.full(5, 400), np.full(75, 2000))
+    area = np.repeat(np.arange(80), heads)
+    vital = r.random(len(area)) < 0.5
+    home = np.minimum(np.where(r.random(len(area)) < 0.98, area, r.integers(0, 80, len(area))), 6)
+    frame = pd.DataFrame({"area": area.astype(str), "home": home.astype(str), "soldier": vital.astype(int)})
+    case = hidden(
+        np.bincount(area, vital),
+        np.bincount(area, vital),
+        group=Group(vital=({"soldier": (1,)},), parameter="area", order=tuple(map(str, range(80)))),
+        goals=Goals(raises=dict.fromkeys(range(5), 10000)),
+    )
+    whole = recounts(table(frame), case)[1].counts[:5]
+    monkeypatch.setattr(reinference, "TRAINED_ON", 4000)
+    few = recounts(table(frame), case)[1].counts[:5]
+    assert np.abs(few / whole - 1).max() < 0.05
+    assert np.abs(few / np.bincount(area, vital)[:5] - 1).max() < 0.1
 
 
 def test_beyond_64_areas_those_of_interest_are_told_from_the_rest():
