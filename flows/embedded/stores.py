@@ -145,7 +145,7 @@ def _list_fonts(directory: Path) -> None:
     """Let matplotlib list the machine's fonts, in a process of its own: it reads the place at import."""
     directory.mkdir(exist_ok=True)
     subprocess.run(
-        [sys.executable, "-c", "import matplotlib.font_manager"],
+        [sys.executable, "-P", "-c", "import matplotlib.font_manager"],
         env=os.environ | {"MPLCONFIGDIR": str(directory)},
         check=True,
     )

@@ -36,7 +36,7 @@ class _Worker:
     def start(cls, store: EncryptedStore) -> _Worker:
         """Start a process and give it the key through its pipe: not by arguments, environment or file."""
         SERVER.set_forkserver_preload([__name__])
-        keep_socket_outside_runs()
+        keep_server_apart()
         parent_end, child_end = SERVER.Pipe()
         process = SERVER.Process(target=_serve, args=(child_end,), daemon=True)
         process.start()
@@ -164,8 +164,12 @@ class _Dispatch:
         self.waiting.appendleft(number)
 
 
-def keep_socket_outside_runs() -> None:
-    """Let the socket of the process that starts others lie where it stays: a run's temporary files are wiped."""
+def keep_server_apart() -> None:
+    """Let the process that starts others import nothing from the current folder, and its socket lie where it stays.
+
+    A file there that is called like a module of Python would be carried out; a run's temporary files are wiped.
+    """
+    os.environ["PYTHONSAFEPATH"] = "1"
     folder, tempfile.tempdir = tempfile.tempdir, None
     try:
         util.get_temp_dir()

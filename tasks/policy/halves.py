@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from scipy.stats import chi2
 
+from tasks.common.errors import Fault
 from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Attack
@@ -41,13 +42,27 @@ def results_of(gate: Gate, assessment: Assessment | PublishedAssessment, policy:
     all records pass, if the gate says so.
     """
     whole = gate.evaluate(assessment, policy)
+    of_all = _by_name(whole)
     if not assessment.halves:
         return whole
-    sides = [{one.name: one for one in gate.evaluate(assessment.of(half), policy)} for half in assessment.halves]
-    of_all = {one.name: one for one in whole}
+    sides = [_by_name(gate.evaluate(assessment.of(half), policy)) for half in assessment.halves]
     names = dict.fromkeys([*of_all, *(name for side in sides for name in side)])
     joined = [_joined(of_all.get(name), [side[name] for side in sides if name in side]) for name in names]
     return tuple(map(_weighed, joined, map(of_all.get, names)) if gate.half_is_weighed else joined)
+
+
+def _by_name(results: Sequence[GateResult]) -> dict[str, GateResult]:
+    """Return results by their names; of two with one name, one could pass in the place of the other.
+
+    Raises
+    ------
+    Fault
+        When a name is given twice.
+    """
+    named = {one.name: one for one in results}
+    if len(named) < len(results):
+        raise Fault("a gate has given two results of one name; nothing is decided")
+    return named
 
 
 def metrics_of(gate: Gate, assessment: Assessment) -> Metrics:

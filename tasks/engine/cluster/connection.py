@@ -14,7 +14,7 @@ from tasks.common.errors import Fault, Refused, visible
 from tasks.common.home import make_private
 from tasks.engine.cluster import worker
 from tasks.engine.cluster.access import ClusterAccess
-from tasks.engine.local import keep_socket_outside_runs
+from tasks.engine.local import keep_server_apart
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -95,7 +95,7 @@ def started(processes: int, folder: Path) -> Iterator[Client]:
 
     with _quiet(), dask.config.set(SETTINGS):
         multiprocessing.set_forkserver_preload(["distributed", worker.__name__])
-        keep_socket_outside_runs()
+        keep_server_apart()
         with (
             LocalCluster(
                 n_workers=processes,

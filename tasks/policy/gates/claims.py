@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tasks.policy.assessment import Assessment
@@ -11,16 +11,27 @@ from tasks.policy.rounding import as_measured, at_least_ten, coarse
 
 # Figures of steps that follow from the release alone, and those in shares.
 OF_THE_RELEASE = ("boxes", "smallest_box", "largest_box", "groups", "classes", "nodes", "window")
+# Those that the method has rounded itself, and what is 0 unless the method fails.
+ROUNDED = (
+    "details_kept",
+    "records_moved_at_most",
+    "largest_mean_shift_at_most",
+    "cost_per_record",
+    "counts_off",
+    "populations_off",
+    "goals_unmet",
+)
 SHARES = ("loss", "share_below_k", "fixed_values")
 # What follows from the source's squares, of which one value may be nearly all, so that any digits give it away.
 WITHHELD = ("information_loss",)
 
 
 def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
-    """Fail where a claim does not hold."""
+    """Fail where a claim does not hold; of claims in the same words each is a result of its own."""
+    formal = [claim for claim in assessment.claims if claim.formal]
     return tuple(
         GateResult(
-            name=claim.claim,
+            name=name,
             verdict="pass" if claim.holds else "fail",
             figure=claim.observed,
             limit="holds",
@@ -29,19 +40,24 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
             meaning="what the method claims",
             topic="Claims",
         )
-        for claim in assessment.claims
-        if claim.formal
+        for name, claim in zip(_numbered([claim.claim for claim in formal], "{} ({})"), formal, strict=True)
     )
+
+
+def _numbered(names: Sequence[str], form: str) -> list[str]:
+    """Return names, the second and later ones of the same words in a form that holds their number."""
+    before = [names[:place].count(name) for place, name in enumerate(names)]
+    return [form.format(name, n + 1) if n else name for name, n in zip(names, before, strict=True)]
 
 
 def metrics(assessment: Assessment) -> Metrics:
     """Return the figures of each claim, and what the masking steps measured themselves."""
     figures_of_steps = _shown(assessment.method_figures)
     flat: dict[str, float | None] = {f"method/{name}": value for name, value in figures_of_steps.items()}
-    for claim in assessment.claims:
-        if claim.formal:
-            figures = {**claim.figures, "holds": float(claim.holds)}
-            flat |= {f"claim/{claim.kind}/{key}": value for key, value in figures.items()}
+    formal = [claim for claim in assessment.claims if claim.formal]
+    for kind, claim in zip(_numbered([claim.kind for claim in formal], "{}.{}"), formal, strict=True):
+        figures = {**claim.figures, "holds": float(claim.holds)}
+        flat |= {f"claim/{kind}/{key}": value for key, value in figures.items()}
     return flat
 
 
@@ -61,7 +77,7 @@ def step_figures(figures: Mapping[str, float], step: float) -> Mapping[str, floa
         of = name.partition(".")[2]
         if of in SHARES:
             value = coarse(value, step)
-        elif of not in OF_THE_RELEASE and float(value).is_integer():
+        elif of not in (*OF_THE_RELEASE, *ROUNDED) and float(value).is_integer():
             value = at_least_ten(int(value))
         shown[name] = value
     return shown

@@ -130,3 +130,47 @@ def test_a_run_that_is_killed_leaves_ciphertext_and_no_process(tmp_path: Path) -
     left = [path for path in folder.rglob("*") if path.is_file()]
     assert len(left) == 3
     assert not any(np.float64(73_113_377.25).tobytes() in path.read_bytes() for path in left)
+
+
+ENGINES = {
+    "local": """
+        from tasks.engine.store import EncryptedStore, new_key
+        from tasks.engine.local import LocalPool
+        from tests.tasks.engine import partition_tasks as tasks
+        store = EncryptedStore(home, new_key())
+        store.write("x", 0, np.arange(3.0))
+        with LocalPool(store, 1) as pool:
+            assert len(pool.map(tasks.doubled, [0], [0])) == 1
+    """,
+    "dask": """
+        from tasks.engine.cluster.connection import started
+        with started(1, home) as client:
+            assert client.submit(abs, -1).result() == 1
+    """,
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_process_carries_out_files_of_the_current_folder(tmp_path: Path, engine: str) -> None:
+    """Whoever may write to a shared folder of plans would otherwise run programs as the custodian."""
+    plans, ran = tmp_path / "plans", tmp_path / "ran"
+    plans.mkdir()
+    for name in ("html", "csv", "statistics", "signal", "dask", "numpy"):
+        (plans / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write('{name}')")
+    # A script has its own folder on the path, as the installed command has, and not the current one.
+    script = tmp_path / "apart" / "script.py"
+    script.parent.mkdir()
+    head = f"""
+        from pathlib import Path
+        import numpy as np
+        from tasks.common.home import make_private
+        if __name__ == "__main__":
+            home = make_private(Path({str(tmp_path / "home")!r}))
+    """
+    script.write_text(textwrap.dedent(head) + textwrap.indent(textwrap.dedent(ENGINES[engine]), "    "))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    environment["PYTHONPATH"] = str(Path(__file__).parents[3])
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, cwd=plans, env=environment, capture_output=True, text=True)
+    assert not ran.exists(), ran.read_text()
+    assert done.returncode == 0, done.stderr
