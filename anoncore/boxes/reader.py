@@ -208,7 +208,8 @@ class Boxes:
             notes.append(f"{total} of {self.records} records have a value of {' and '.join(variables)}")
         notes += [estimate.note] if estimate.note else []
         least, most = POSSIBLE.get(name, (-np.inf, np.inf))
-        if estimate.guaranteed[0] <= least and estimate.guaranteed[1] >= most:
+        # Where no box is known to hold one of the subgroup, all of them may lie in any box that may.
+        if not certain.any() or (estimate.guaranteed[0] <= least and estimate.guaranteed[1] >= most):
             notes.append(NOTHING)
         low, high = (min(max(end, least), most) for end in estimate.linearised)
         return replace(

@@ -15,6 +15,7 @@ from anoncore.boxes.reader import NOTHING, Boxes, subgroup_text
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.boxes import shapes as box_shapes
 from anoncore.kernels.boxes.derived import PAIRED, QUANTILES, density, quantile
+from anoncore.kernels.boxes.subgroups import UNCERTAIN
 
 StatisticName = Literal[
     "mean",
@@ -219,7 +220,9 @@ def reported(
         read = boxes_for(one)
         weighted |= read.weighted
         found = read.estimate(one.statistic, *one.of, within=one.within)
-        note = str(replace(found, note="")) + ("; says nothing" if NOTHING in found.note else "")
+        said = [UNCERTAIN] if UNCERTAIN in found.note else []
+        said += ["says nothing"] if NOTHING in found.note else []
+        note = "; ".join([str(replace(found, note="")), *said])
         if one.accuracy is not None:
             note += f"; wanted was ± {one.accuracy:g}"
         notes.append(note + _weighted(read, one))

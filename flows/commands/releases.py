@@ -14,7 +14,18 @@ from rich.table import Column
 
 from flows.commands.options import Engine, EveryGate, Inline, Json, Plan, Release, Where, out
 from flows.commands.ready import home_ready, platform, recording_ready
-from flows.commands.shown import Progress, deciding_gates, finish, gates, line, print_json, safe, safe_lines, table
+from flows.commands.shown import (
+    Progress,
+    custodian_paths,
+    deciding_gates,
+    finish,
+    gates,
+    line,
+    print_json,
+    safe,
+    safe_lines,
+    table,
+)
 from flows.servers.layout import pages, read_layout
 from tasks.common.errors import Refused
 from tasks.common.formatting import to_minute
@@ -172,6 +183,8 @@ def show(release: Release, home: Where = None, json_: Json = False, all_: EveryG
     for what, path in (("Notice", notice), ("Files", files), ("Report", where.assessment(release) / "report.html")):
         if path.exists():
             line(what, path)
+    for page in custodian_paths(where, release):
+        line("Secret", page)
     if (waiting := waiting_after(where, last)) is not None:
         line("Dossier", last.facts.dossier)
         form = ", or decide by the form in Prefect" if read_layout(where) is not None else ""

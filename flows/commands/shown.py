@@ -53,6 +53,7 @@ GATES = {
 OPEN = ("fail", "inconclusive", "to decide")
 # Between two lines on how far a step is, where the output is no terminal.
 SECONDS_BETWEEN = 60.0
+CLAIMED = "a page marked Secret shows which parameters of its step would hide more; tune does not vary them"
 SEARCH = "anonflow tune PLAN searches for settings that pass every gate; below 200 units, anonflow compare PLAN"
 SETTINGS = {
     "passes": Text("passes", "green"),
@@ -179,8 +180,8 @@ def _summary(outcome: Outcome, home: Home, seconds: float, every_gate: bool) -> 
         line("Release", outcome.folder)
     if outcome.report:
         line("Report", outcome.report)
-        for page in sorted(outcome.report.parent.glob("custodian-*.html")):
-            line("Secret", page)
+    for page in custodian_paths(home, outcome.release):
+        line("Secret", page)
     if outcome.status == "awaiting":
         options = f"{outcome.release} --by NAME --reason TEXT{' --key PRIVATE.pem' * home.approvers.exists()}{hint}"
         line("Decide", f"anonflow approve {options}")
@@ -206,9 +207,22 @@ def _next_steps(outcome: Outcome, home: Home) -> None:
     waits = [g for g in results if g.name in names and g.verdict == "inconclusive"]
     for one in waits:
         line("Next", one.name + one.needed)
-    if any(g.verdict in OPEN and g not in waits for g in results):
+    others = [g for g in results if g.verdict in OPEN and g not in waits]
+    of_steps = [page for page in custodian_paths(home, outcome.release) if page.name.startswith("custodian-step")]
+    if of_steps and any(g.topic == "Claims" for g in others):
+        line("Next", CLAIMED)
+        others = [g for g in others if g.topic != "Claims"]
+    if others:
         for words in trials_of(home, facts.name, facts.plan, facts.data).advice or (SEARCH,):
             line("Next", words)
+
+
+def custodian_paths(home: Home, release: str) -> list[Path]:
+    """Return the pages on a release that are for the custodian alone."""
+    from tasks.decision.assessment_integrity import custodian_pages
+
+    folder = home.assessment(release)
+    return [folder / name for name in custodian_pages(home, release)]
 
 
 def judged(judgement: Judgement, name: str) -> None:

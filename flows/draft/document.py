@@ -153,8 +153,9 @@ RARE, RARE_OF_SEVERAL = 10, 5
 
 GROUPS_ON_MAPS = """\
   # Groups of which one area holds at least three times what its population explains; of tables whose columns have
-  # nothing to do with areas one in 100 has such a proposal, at most. It hides where a group is, as the last step;
-  # match_on should name variables that say nothing about the group."""
+  # nothing to do with areas one in 100 has such a proposal, at most. It hides where a group is: as the last step, or
+  # of a table in partitions (engine: local or dask) as the first; match_on should name variables that say nothing
+  # about the group."""
 
 NO_SEED = """\
 # There is no seed section on purpose: the operating system supplies the seed, and it is not kept, since it can

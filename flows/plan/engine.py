@@ -85,8 +85,9 @@ def obstacles(plan: Plan) -> Iterator[str]:
 
 
 def _table_obstacles(plan: Plan) -> Iterator[str]:
-    if roles := [v.name for v in plan.variables if v.role in UNSUPPORTED_ROLES]:
-        yield f"has no variables with the role {' or '.join(UNSUPPORTED_ROLES)}: {named(roles)}"
+    for role in UNSUPPORTED_ROLES:
+        if variables := [v.name for v in plan.variables if v.role == role]:
+            yield f"has no variables with the role {role}: {named(variables)}"
     if plan.reference.kind == "file":
         yield "has no reference of kind file"
     if plan.reference.sampling_units:
@@ -97,18 +98,20 @@ def _table_obstacles(plan: Plan) -> Iterator[str]:
         yield "has no series"
     for step in plan.steps:
         if step.over_partitions == "none":
-            needs = f"{_why(step.method)}, since that needs the whole table"
-            yield f"has no {step.method} {needs}; these do not: {_able(step.method)}"
+            needs = f"{step.method}{_unless(step.method)}, since that needs the whole table"
+            yield f"has no {needs}; these do not: {_able(step.method)}"
     yield from block_obstacles(plan.steps, plan.edits.edit_set(), plan.variables)
 
 
-def _why(method: str) -> str:
-    why = {
-        "rare-levels": "unless its action is redistribute",
-        "mdav": "with within",
-        "group-anonymity": "with weight",
+def _unless(method: str) -> str:
+    """Return with which parameters a method needs the whole table; nothing where it always does."""
+    when = {
+        "rare-levels": " unless its action is redistribute",
+        "mdav": " with within",
+        "group-anonymity": " with weight",
+        "spectral-synthesis": " with records",
     }
-    return why.get(method, "with these parameters")
+    return when.get(method, "")
 
 
 def _able(other: str) -> str:

@@ -10,7 +10,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import connection, get_context, parent_process, util
+from multiprocessing import connection, forkserver, get_context, parent_process, resource_tracker, util
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from types import TracebackType
@@ -36,7 +36,7 @@ class _Worker:
     def start(cls, store: EncryptedStore) -> _Worker:
         """Start a process and give it the key through its pipe: not by arguments, environment or file."""
         SERVER.set_forkserver_preload([__name__])
-        keep_server_apart()
+        start_server()
         parent_end, child_end = SERVER.Pipe()
         process = SERVER.Process(target=_serve, args=(child_end,), daemon=True)
         process.start()
@@ -164,17 +164,24 @@ class _Dispatch:
         self.waiting.appendleft(number)
 
 
-def keep_server_apart() -> None:
-    """Let the process that starts others import nothing from the current folder, and its socket lie where it stays.
+def start_server() -> None:
+    """Start the process that starts others, unless it runs: modules are loaded there before, and nothing else.
 
-    A file there that is called like a module of Python would be carried out; a run's temporary files are wiped.
+    It and those that it starts import nothing from the current folder, where a file that is called like a module of
+    Python would be carried out; its socket lies where a run wipes nothing; an interrupt from the terminal reaches this
+    process alone, which ends them.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
+    # Starting this one lets interrupts through at its end.
+    resource_tracker.ensure_running()
     folder, tempfile.tempdir = tempfile.tempdir, None
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         util.get_temp_dir()
+        forkserver.ensure_running()
     finally:
         tempfile.tempdir = folder
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(pipe: Pipe) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, takewhile
+from itertools import accumulate, dropwhile, takewhile
 
 import numpy as np
 import pandas as pd
@@ -133,9 +133,9 @@ def block_obstacles(steps: tuple[Step, ...], edits: EditSet, variables: Iterable
     Counts of a hidden group are of the whole table. Where members move again afterwards, levels that edits compute from
     what they exchange would have to be those of all blocks.
     """
-    exact = tuple(takewhile(lambda step: step.over_partitions == "exact", steps))
-    if late := [step.method for step in steps[len(exact) :] if step.hidden_variables]:
-        yield f"has no {late[0]} after {steps[len(exact)].method}, which masks blocks of records: put it before"
+    blocks = tuple(dropwhile(lambda step: step.over_partitions != "blocks", steps))
+    if late := [step.method for step in blocks if step.hidden_variables]:
+        yield f"has no {late[0]} after {blocks[0].method}, which masks blocks of records: put it before"
     if not (own := {name for step in steps for name in step.hidden_variables}):
         return
     following = set(hidden_variables(steps, edits)) - own

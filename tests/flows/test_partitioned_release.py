@@ -151,7 +151,8 @@ def test_a_table_in_partitions_is_published_in_parts_and_never_lies_readably_on_
     [
         ({"reference": "file, source: {path: people}"}, "has no reference of kind file"),
         ({"suffix": ".sav"}, "reads Parquet and CSV files"),
-        ({"step": "{method: extreme-records}"}, "has no extreme-records with these parameters, .* optimal-boxes"),
+        ({"step": "{method: extreme-records}"}, "has no extreme-records, since .* optimal-boxes"),
+        ({"step": "{method: spectral-synthesis, records: 9}"}, "has no spectral-synthesis with records, since"),
         ({"step": "{method: mdav, k: 3, within: [region]}"}, "has no mdav with within, .* do not: (?!.*mdav)"),
         ({"more": "series: {kind: register}"}, "has no series"),
         ({"more": "publication: {formats: [spss]}"}, "publishes parquet or csv files, and not spss"),

@@ -10,6 +10,10 @@ from anoncore.kernels.boxes.interval_ranges import Interval
 from anoncore.kernels.boxes.intervals import Estimate
 
 Floats = NDArray[np.float64]
+UNCERTAIN = (
+    "of some boxes it is not known how many records belong to the subgroup: the estimate counts half of those that "
+    "may, whoever they are, and the guaranteed range allows any number"
+)
 _OUTWARD = 8 * float(np.finfo(np.float64).eps)
 
 
@@ -56,9 +60,7 @@ def mean_of_some(lower: Floats, upper: Floats, least: Floats, most: Floats) -> E
     value = min(max(float(mass @ np.where(np.isinf(middle), 0.0, middle)), guaranteed[0]), guaranteed[1])
     delta = float(mass @ (upper / 2 - lower / 2))
     linearised: Interval = (value - delta, value + delta)
-    note = ""
-    if (least < most).any():
-        note = "of some boxes it is not known how many records belong to the subgroup; the guaranteed range allows any"
+    note = UNCERTAIN if (least < most).any() else ""
     return Estimate("mean", value, linearised, guaranteed, int(most.sum()), note)
 
 

@@ -17,6 +17,7 @@ from anoncore.kernels.wavelet.signal_model import SignalModel
 _EXACT = 1e-10  # feasibility of the linear programs, in mean counts
 _linprog: Any = linprog  # its annotations leave out sparse matrices
 _IDLE = 1e-9  # multipliers below this take no part in a contradiction
+_TOTAL = "the counts add up to the size of the group, and none is above its area's population"
 
 
 @dataclass(frozen=True)
@@ -242,8 +243,10 @@ def conflict(program: Program, bounds: Sequence[Bound]) -> InfeasibleError:
     fixed = f" with a share of details of {program.share[0]:g}" if program.share[0] == program.share[1] else ""
     mend = f"or keep {'a smaller share or ' if fixed else ''}fewer levels"
     if len(kept) == 1:
-        return InfeasibleError(f"this goal cannot be met{fixed}: {named}; loosen or drop it, {mend}")
-    return InfeasibleError(f"these goals contradict each other{fixed}: {named}; loosen or drop one of them, {mend}")
+        return InfeasibleError(f"this goal cannot be met{fixed}: {named}; {_TOTAL}; loosen or drop it, {mend}")
+    return InfeasibleError(
+        f"these goals contradict each other{fixed}: {named}; {_TOTAL}; loosen or drop one of them, {mend}"
+    )
 
 
 def _proof(program: Program, bounds: Sequence[Bound]) -> list[Bound] | None:

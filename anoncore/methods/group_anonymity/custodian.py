@@ -117,8 +117,9 @@ def _signal_section(hidden: Hidden, unit: str) -> Section:
         at_least={i: least / heads[i] for i, least in goals.raises.items()},
     )
     caption = (
-        "Grey: the counts before, which are the secret. Blue: the counts of the release. Orange: what the plan asks "
-        "for. The scale is logarithmic, so that small areas can be read beside a large one."
+        "Grey: the counts before, which are the secret; where a step before moved records too, they are those that it "
+        "left. Blue: the counts of the release. Orange: what the plan asks for. The scale is logarithmic, so that "
+        "small areas can be read beside a large one."
     )
     return Section("The signal before and after", chart=chart, caption=caption, tables=(_area_table(hidden),))
 

@@ -39,7 +39,10 @@ from anoncore.partitions.table import PartitionedTable
 from anoncore.release import Release
 from anoncore.risk.group_masking import Group, GroupCounts, Hidden, InversionAudit, ReinferenceAudit
 
-RESTORED = "after the later steps the group's counts were restored by moving members again"
+RESTORED = (
+    "after the later steps the group's counts were restored by moving members again, also from other areas, or to "
+    "them, where later steps have changed how many are in the areas in order"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +72,8 @@ class GroupAnonymity(Method):
     parameter : str
         The variable whose values are the areas.
     order : tuple
-        The areas that take part, in the order in which neighbours stand; records elsewhere stay as they are.
+        The areas that take part, in the order in which neighbours stand; records elsewhere stay as they are, unless
+        later steps that change areas carry members there, or from there.
     signal : {"quantity", "ratio"}
         Whether the details to be kept are those of the counts or of the shares in each area's population.
     caps, raises : mapping of area to float
@@ -135,8 +139,8 @@ class GroupAnonymity(Method):
     title: ClassVar[str] = "Group anonymity"
     description: ClassVar[str] = (
         "Members of a group changed places with people outside it, or exchanged with them what makes a member, so that "
-        "the group’s counts per area are no longer the true ones; every area keeps its population. Apart from what was "
-        "exchanged every record is as it was."
+        "the group’s counts per area are no longer the true ones; the step leaves every area its population. Apart "
+        "from what was exchanged it leaves every record as it was."
     )
     prepares: ClassVar[bool] = True
     method: Literal["group-anonymity"] = "group-anonymity"

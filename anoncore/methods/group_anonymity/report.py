@@ -158,8 +158,8 @@ def notes_of(
     moved, shift = 100 * figures["records_moved_at_most"], figures["largest_mean_shift_at_most"]
     notes = [
         f"members of a group {how} with people outside it in {len(group.order)} areas of "
-        f"{group.parameter}; at most {moved:.4g} % of the records there moved, and every area keeps its "
-        "population",
+        f"{group.parameter}; at most {moved:.4g} % of the records there moved, and the step leaves "
+        "every area its population",
         "the group's counts per area are not the true ones: of the size of their "
         f"{hidden.details} wavelet details ({hidden.model.wavelet}, {hidden.model.level} level(s)) "
         f"{figures['details_kept']:.2g} is kept; no mean of another variable in an area shifted by more than "

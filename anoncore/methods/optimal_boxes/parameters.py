@@ -222,7 +222,8 @@ class OptimalBoxes(Method):
         facts = self._facts(cut, diversity, len(data) - len(numbers.data), len(numbers.x) - len(cut.numbers.x))
         if not self.releases_ranges:
             means, pooled = box_means(cut.numbers.data, cut.boxes.label, self.k)
-            return self._release(means, replace(facts, pooled=pooled))
+            release = self._release(means, replace(facts, pooled=pooled))
+            return replace(release, notes=(*release.notes, *self._unmeasured()))
         weights = cut.costs.weights(cut.boxes, self.A, crisp=self.rare == "crisp") if self.weighs else None
         counted, sets = diversity.counted(names), self.categorical == "set"
         released = as_ranges(cut.numbers.data, names, cut.boxes, weights=weights, counted=counted, sets=sets)
@@ -240,9 +241,25 @@ class OptimalBoxes(Method):
     def report_blocks(self, run: Executor, table: PartitionedTable, blocks: Sequence[MethodReport]) -> MethodReport:
         """Return sizes over all blocks, and statistics as all released boxes give them."""
         facts = BoxFacts.of_blocks([cast(BoxFacts, one.facts) for one in blocks])
-        notes, figures = reported_of_table(run, table, self.statistics) if self.releases_ranges else ((), {})
+        notes, figures = self._unmeasured(), dict[str, float]()
+        if self.releases_ranges:
+            notes, figures = reported_of_table(run, table, self.statistics)
         records = sum(one.records for one in blocks)
         return MethodReport((*facts.notes, *notes), {**facts.figures, **figures}, records)
+
+    def _unmeasured(self) -> tuple[str, ...]:
+        """Return what is said of stated statistics where means are released, which bound none of them."""
+        if not self.statistics:
+            return ()
+        note = (
+            f"boxes were cut for {', '.join(one.text for one in self.statistics)}; how near the means of boxes give "
+            "them is not measured: what varies inside boxes is lost, so that variances, quantiles and relations differ"
+        )
+        if any(one.within for one in self.statistics) and not self.unmixes_levels:
+            note += (
+                ", and levels of a box are given to its records anew, so that figures of subgroups are those of boxes"
+            )
+        return (note,)
 
     @property
     def weighs(self) -> bool:

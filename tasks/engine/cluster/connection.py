@@ -14,7 +14,7 @@ from tasks.common.errors import Fault, Refused, visible
 from tasks.common.home import make_private
 from tasks.engine.cluster import worker
 from tasks.engine.cluster.access import ClusterAccess
-from tasks.engine.local import keep_server_apart
+from tasks.engine.local import start_server
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -95,12 +95,13 @@ def started(processes: int, folder: Path) -> Iterator[Client]:
 
     with _quiet(), dask.config.set(SETTINGS):
         multiprocessing.set_forkserver_preload(["distributed", worker.__name__])
-        keep_server_apart()
+        start_server()
         with (
             LocalCluster(
                 n_workers=processes,
                 threads_per_worker=1,
                 dashboard_address=None,
+                scheduler_kwargs={"dashboard_address": "localhost:0"},
                 security=Security.temporary(),
                 local_directory=str(make_private(folder)),
                 silence_logs=logging.CRITICAL,

@@ -12,6 +12,7 @@ import anoncore
 from anoncore import AnonymizationError, Microdata, Schema, Variable, read_boxes
 from anoncore.edits.kinds import BoundEdit, LinearEdit
 from anoncore.edits.model import EditSet
+from anoncore.kernels.boxes.subgroups import UNCERTAIN
 from anoncore.kernels.boxes.weights import crisp_rule, optimal_weights
 from anoncore.methods import OptimalBoxes, Statistic
 
@@ -345,6 +346,29 @@ def test_boxes_are_narrower_for_a_subgroup_that_is_asked_for():
         read.estimate("sd(u)", within={"s": "a"})
     with pytest.raises(AnonymizationError, match="no level of 's'"):
         released(data, k=6, statistics=(Statistic(statistic="mean", of=("u",), within={"s": "z"}),))
+
+
+def test_a_release_says_where_nothing_is_known_of_a_subgroup():
+    data = table(900)
+    one = Statistic(statistic="mean", of=("u",), within={"s": "a"})
+    mixed = released(data, k=60, statistics=(one,), limits={"u": (-9e3, 9e3)})
+    read = read_boxes(mixed.data.frame)
+    assert (read.frame["s"] == "a").sum() == 0, "no box is known to hold a member"
+    (note,) = (note for note in mixed.notes if note.startswith("mean(u; s = a)"))
+    assert note.endswith(f"; {UNCERTAIN}; says nothing")
+    found = read.estimate("mean(u)", within={"s": "a"})
+    faces = read.bounds()[:2]
+    assert found.guaranteed == pytest.approx((np.nanmin(faces[0][:, 0]), np.nanmax(faces[1][:, 0])))
+
+
+def test_means_say_that_stated_statistics_are_not_measured():
+    one = Statistic(statistic="mean", of=("u",), within={"s": "a"})
+    for categorical, mixes in (("set", True), ("constant", False)):
+        notes = released(table(900), k=6, statistics=(one,), categorical=categorical, release="means").notes
+        (note,) = (note for note in notes if "is not measured" in note)
+        assert "mean(u; s = a)" in note
+        assert ("figures of subgroups are those of boxes" in note) == mixes
+    assert not any("is not measured" in note for note in released(table(900), k=6, release="means").notes)
 
 
 def test_a_larger_A_makes_weights_more_equal():

@@ -90,10 +90,32 @@ def test_a_run_that_fails_repeats_what_a_search_of_the_same_plan_and_data_advise
     trials_of(home, "people", "plan", "same", by_design).advise(("leave out income",))
     gate = GateResult("density", "fail", figure="", limit="", baseline="", records=3, meaning="")
     facts = SimpleNamespace(name="people", plan="plan", data=data)
-    outcome: Any = SimpleNamespace(gates=(gate,), entry=SimpleNamespace(facts=facts))
+    outcome: Any = SimpleNamespace(gates=(gate,), release="people-1", entry=SimpleNamespace(facts=facts))
     shown._next_steps(outcome, home)
     told = capsys.readouterr().out
     assert ("leave out income" in told, "anonflow tune" in told) == (data == "same", data == "other")
+
+
+def test_where_a_claim_of_a_step_with_a_secret_page_fails_that_page_is_the_next_step(tmp_path, capsys):
+    home = Home(tmp_path)
+    gates = [
+        GateResult(name, "fail", figure="", limit="", baseline="", records=3, meaning="", topic=topic)
+        for name, topic in (("no count is restored", "Claims"), ("density", "Risk"))
+    ]
+    facts = SimpleNamespace(name="people", plan="plan", data="data")
+
+    def told(*given: GateResult) -> tuple[bool, bool]:
+        outcome: Any = SimpleNamespace(gates=given, release="people-1", entry=SimpleNamespace(facts=facts))
+        shown._next_steps(outcome, home)
+        shown_there = " ".join(capsys.readouterr().out.split())
+        return shown.CLAIMED in shown_there, shown.SEARCH in shown_there
+
+    assert told(gates[0]) == (False, True)
+    home.assessment("people-1").mkdir(parents=True)
+    (home.assessment("people-1") / "custodian-step2.html").touch()
+    assert told(gates[0]) == (True, False)
+    assert told(*gates) == (True, True)
+    assert told(gates[1]) == (False, True)
 
 
 def test_steps_gates_and_reasons_by_any_name(capsys, monkeypatch):

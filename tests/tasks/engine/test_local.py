@@ -1,6 +1,7 @@
 """Tasks in processes: results in order, the dead replaced, errors without data, nothing left."""
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -150,6 +151,66 @@ ENGINES = {
 }
 
 
+INTERRUPTED = {
+    "local": """
+        from tasks.engine.store import EncryptedStore, new_key
+        from tasks.engine.local import LocalPool
+        from tests.tasks.engine import partition_tasks as tasks
+        store = EncryptedStore(home, new_key())
+        for partition in range(2):
+            store.write("x", partition, np.arange(3.0))
+        with LocalPool(store, 2, lambda progress: print("done", flush=True)) as pool:
+            pool.map(tasks.doubled, [0, 1], [0.0, 99.0])
+    """,
+    "dask": """
+        import time
+        from tasks.engine.cluster.connection import started
+        with started(2, home) as client:
+            client.submit(abs, -1).result()
+            print("done", flush=True)
+            client.submit(time.sleep, 99).result()
+    """,
+}
+
+
+def _script(folder: Path, body: str) -> list[str]:
+    """Return the command of a script in another folder, as the installed command is: the current one is not sought."""
+    script = folder / "apart" / "script.py"
+    script.parent.mkdir()
+    head = f"""
+        from pathlib import Path
+        import numpy as np
+        from tasks.common.home import make_private
+        if __name__ == "__main__":
+            home = make_private(Path({str(folder / "home")!r}))
+    """
+    script.write_text(textwrap.dedent(head) + textwrap.indent(textwrap.dedent(body), "    "))
+    return [sys.executable, str(script)]
+
+
+@pytest.mark.parametrize("engine", INTERRUPTED)
+def test_an_interrupt_from_the_terminal_is_said_once(tmp_path: Path, engine: str) -> None:
+    """It reaches all processes of the group, of which each said where it was interrupted."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    run = subprocess.Popen(
+        _script(tmp_path, INTERRUPTED[engine]),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+    assert run.stdout is not None
+    assert run.stdout.readline() == "done\n"
+    group = psutil.Process(run.pid).children(recursive=True)
+    os.killpg(run.pid, signal.SIGINT)
+    _, said = run.communicate(timeout=60)
+    assert said.count("Traceback") == 1, said
+    assert said.rstrip().endswith("KeyboardInterrupt")
+    psutil.wait_procs(group, timeout=20)
+    assert not any(child.is_running() for child in group)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_no_process_carries_out_files_of_the_current_folder(tmp_path: Path, engine: str) -> None:
     """Whoever may write to a shared folder of plans would otherwise run programs as the custodian."""
@@ -157,20 +218,9 @@ def test_no_process_carries_out_files_of_the_current_folder(tmp_path: Path, engi
     plans.mkdir()
     for name in ("html", "csv", "statistics", "signal", "dask", "numpy"):
         (plans / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write('{name}')")
-    # A script has its own folder on the path, as the installed command has, and not the current one.
-    script = tmp_path / "apart" / "script.py"
-    script.parent.mkdir()
-    head = f"""
-        from pathlib import Path
-        import numpy as np
-        from tasks.common.home import make_private
-        if __name__ == "__main__":
-            home = make_private(Path({str(tmp_path / "home")!r}))
-    """
-    script.write_text(textwrap.dedent(head) + textwrap.indent(textwrap.dedent(ENGINES[engine]), "    "))
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     environment["PYTHONPATH"] = str(Path(__file__).parents[3])
-    command = [sys.executable, str(script)]
+    command = _script(tmp_path, ENGINES[engine])
     done = subprocess.run(command, cwd=plans, env=environment, capture_output=True, text=True)
     assert not ran.exists(), ran.read_text()
     assert done.returncode == 0, done.stderr

@@ -226,6 +226,8 @@ def test_a_group_hidden_after_another_step_is_hidden_in_memory_as_a_whole(monkey
     assert list(partitions.block_obstacles(steps, SUM, _garrison().schema)) == [
         "has no group-anonymity after rank-swapping, which masks blocks of records: put it before"
     ]
+    needs_memory = replace(HIDING, weight="rent")
+    assert not list(partitions.block_obstacles((needs_memory, HIDING), SUM, _garrison().schema))
     masked = mask_records(_Streams(), _Whole(_garrison()), steps, SUM)
     assert not any("blocks" in note for note in masked.notes)
     assert _counted(masked.released.load().frame)["d"] <= 60
