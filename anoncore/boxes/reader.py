@@ -182,30 +182,23 @@ class Boxes:
                 "be bounded; ask for the mean, or release with categorical: constant"
             )
         counts = self._records(present)
-        used, total = counts > 0, int(counts.sum())
-        mean_weight = None
-        if weights:
-            sums = np.bincount(self.codes, np.where(present, self._each * self._weights(), 0.0), self.boxes)
-            mean_weight = sums[used] / counts[used]
+        used = counts > 0
         lower, upper = (
             np.column_stack([_floats(self.frame, v + end)[first[used]] for v in variables]) for end in (LOW, HIGH)
         )
+        each = self._each * (self._weights() if weights else 1.0)
+        some, all_ = (
+            np.bincount(self.codes, np.where(held, each, 0.0), self.boxes)[used].astype(np.float64)
+            for held in (certain, present)
+        )
         if not certain[present].all():
-            each = self._each * (self._weights() if weights else 1.0)
-            some, all_ = (
-                np.bincount(self.codes, np.where(held, each, 0.0), self.boxes)[used].astype(np.float64)
-                for held in (certain, present)
-            )
-            estimate = replace(mean_of_some(lower[:, 0], upper[:, 0], some, all_), records=total)
-        elif name in get_args(Derived):
-            estimate = derived.estimate(cast(Derived, name), lower, upper, counts[used], mean_weight)
+            estimate = replace(mean_of_some(lower[:, 0], upper[:, 0], some, all_), records=int(counts.sum()))
         else:
-            estimate = intervals.estimate(
-                cast(Statistic, name), lower, upper, counts[used], mean_weight, unbiased=unbiased
-            )
+            mean_weight = all_ / counts[used] if weights else None
+            estimate = _of_boxes(name, (lower, upper), counts[used], mean_weight, unbiased=unbiased)
         notes = [WEIGHTED] if weights else []
         if not present.all() and not within:
-            notes.append(f"{total} of {self.records} records have a value of {' and '.join(variables)}")
+            notes.append(f"{counts.sum()} of {self.records} records have a value of {' and '.join(variables)}")
         notes += [estimate.note] if estimate.note else []
         least, most = POSSIBLE.get(name, (-np.inf, np.inf))
         # Where no box is known to hold one of the subgroup, all of them may lie in any box that may.
@@ -403,6 +396,20 @@ class Boxes:
         if not self.weighted:
             raise AnonymizationError(f"the table has no column {WEIGHT!r}; ask without weights")
         return _floats(self.frame, WEIGHT)
+
+
+def _of_boxes(
+    name: str,
+    faces: tuple[NDArray[np.float64], NDArray[np.float64]],
+    counts: NDArray[np.intp],
+    mean_weight: NDArray[np.float64] | None,
+    *,
+    unbiased: bool,
+) -> Estimate:
+    """Return any statistic of boxes that hold known numbers of records."""
+    if name in get_args(Derived):
+        return derived.estimate(cast(Derived, name), *faces, counts, mean_weight)
+    return intervals.estimate(cast(Statistic, name), *faces, counts, mean_weight, unbiased=unbiased)
 
 
 def read_boxes(source: str | Path | pd.DataFrame, counts: NDArray[np.intp] | None = None) -> Boxes:

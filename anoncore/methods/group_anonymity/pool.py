@@ -18,7 +18,7 @@ from anoncore.risk.group_masking import Group
 
 POOL = 20_000  # members, or others, of each area that are considered at first, or twice those needed if that is more
 GROWTH = 1, 4, 16  # how many times as many are considered then
-LARGEST_POOL = 4_000_000  # records of all areas that are considered after the first pool
+LARGEST_POOL = 4_000_000  # records of all areas that are considered, or twice those that move
 WEIGHTS_FIRST = 10.0  # how much more than one of another variable a standard deviation of log weights counts
 ROUNDS = 20  # of moving, each without those who could not go without breaking an edit
 EDITS_FIRST = 1e3  # how much more than a standard deviation it counts whether an edit lets a record move
@@ -130,12 +130,14 @@ class Exchange:
         """Yield (2, m + 2): the share in the pool of the others, and of the members, at each of the `places`.
 
         ``counts`` are their `tallies`. Members go from areas with outflow, others from those with inflow. Of either
-        `POOL` are expected in the first pool, or twice those needed where that is more; then 4 and 16 times as many,
-        then all, as long as no more than `LARGEST_POOL` records are expected.
+        `POOL` are expected in the first pool, fewer where those of all areas were more than `LARGEST_POOL`, or twice
+        those needed where that is more; then 4 and 16 times as many, then all, as long as no more than `LARGEST_POOL`
+        records are expected.
         """
         needed, before = self._needed(counts.shape), np.zeros(counts.shape)
+        first = min(POOL, LARGEST_POOL / max(np.count_nonzero(needed), 1))
         for times in (*GROWTH, np.inf):
-            some = (needed > 0) * np.minimum(times * np.maximum(POOL, 2 * needed) / np.maximum(counts, 1), 1.0)
+            some = (needed > 0) * np.minimum(times * np.maximum(first, 2 * needed) / np.maximum(counts, 1), 1.0)
             if before.any() and (some * counts).sum() > LARGEST_POOL:
                 break
             if (some > before).any():

@@ -145,6 +145,9 @@ def test_pools_grow_in_steps_up_to_a_limit(monkeypatch):
     assert len(list(exchange.shares(counts))) == 2
     monkeypatch.setattr(pool, "LARGEST_POOL", 1)
     assert len(list(exchange.shares(counts))) == 1
+    monkeypatch.setattr(pool, "LARGEST_POOL", 16)
+    (first, *_) = exchange.shares(counts)
+    assert (first * counts).round().tolist() == [[0, 8, 0, 0], [8, 0, 0, 0]]
 
 
 def test_no_place_in_the_largest_pool_is_refused_in_the_same_words(monkeypatch):
