@@ -135,7 +135,7 @@ class Exchange:
         records are expected.
         """
         needed, before = self._needed(counts.shape), np.zeros(counts.shape)
-        first = min(POOL, LARGEST_POOL / max(np.count_nonzero(needed), 1))
+        first = min(float(POOL), LARGEST_POOL / max(int(np.count_nonzero(needed)), 1))
         for times in (*GROWTH, np.inf):
             some = (needed > 0) * np.minimum(times * np.maximum(first, 2 * needed) / np.maximum(counts, 1), 1.0)
             if before.any() and (some * counts).sum() > LARGEST_POOL:
