@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -228,6 +228,19 @@ def _sets(data: Microdata, variable: Variable, label: np.ndarray) -> tuple[pd.Se
     about = f"the set of values in the record's box{parted}. {variable.description}".strip()
     described = Variable(variable.name, "nominal", role=variable.role, description=about)
     return pd.Series(texts[own.reshape(-1)[label]], index=data.frame.index), described
+
+
+def levels_in_sets(texts: Iterable[object], variable: Variable) -> tuple[set[str], bool]:
+    """Return which levels of a variable stand in texts, levels or sets of them, and whether a missing value does.
+
+    Examples
+    --------
+    >>> levels_in_sets(["a|missing", "b"], Variable("s", "nominal", levels=("a", "b", "c"))) == ({"a", "b"}, True)
+    True
+    """
+    words = _words(variable.levels or ())[1]
+    held = np.asarray(_parsed(pd.Series([*texts], dtype="object"), variable).any(axis=0))
+    return {word for word, there in zip(words[:-1], held, strict=False) if there}, bool(held[-1])
 
 
 def _parsed(column: pd.Series, variable: Variable) -> np.ndarray:

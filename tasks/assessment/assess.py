@@ -26,6 +26,7 @@ from anoncore.risk import (
 from anoncore.risk.comparison import margins_problem
 from anoncore.risk.population import Missing
 from anoncore.utility import Regression, UtilityReport, UtilitySettings, measure_utility, propensity_between
+from tasks.assessment.rare_levels import rare_levels_named
 from tasks.common.run import Run
 from tasks.common.sections import Section
 from tasks.common.workspace import StoredArrays
@@ -36,7 +37,6 @@ from tasks.policy.assessment import Assessment, ExternalFiles, Half, RareLevels,
 from tasks.policy.section import PolicySection
 
 # Of a released level: one or two people of the source who hold it are known by it.
-FEWEST_HOLDERS = 3
 
 
 class AssessmentSection(Section):
@@ -139,13 +139,15 @@ def assess(
     measured = section.settings(policy, rows_linked=masked.keeps_records, copied_parts=copied_parts)
     tables, risk, curves = _measured(run, sides, masked, measured)
     settings = section.settings(policy)
+    records, released = _records(tables), tables.released if masked.points is None else masked.released.load()
     assessment = Assessment(
-        records=_records(tables),
+        records=records,
         risk=risk,
+        overlap=_overlap(risk, records),
         utility=_beside_halves(_utility(tables, masked.hidden_variables, section), sides, masked.hidden_variables),
         claims=masked.claims,
         source_values=masked.source_values,
-        source_levels=_source_levels(tables.original, tables.released, rows_linked=masked.keeps_records),
+        source_levels=rare_levels_named(tables.original, tables.released, released, rows_linked=masked.keeps_records),
         method_figures=masked.figures,
         rare_levels=_rare_levels(tables.released, section.k),
         as_source=_as_source(masked),
@@ -189,17 +191,23 @@ def _records(tables: EncodedTables) -> Records:
 
 def with_external_files(assessment: Assessment, prepared: Prepared) -> Assessment:
     """Return the assessment with what externally produced files hold besides what was measured."""
-    same, n, overlap = assessment.risk.identical, assessment.records, None
     original, released = prepared.sides.original.load(), prepared.masked.measured.load()
-    if n.reference is not None:
-        others = assessment.risk.comparison.n_reference
-        p = twins_by_chance(same.n_reference, same.n_duplicates, n.original, others)
-        overlap = ReferenceOverlap(same.n_reference, same.n_duplicates, same.n, p, prepared.named_reference)
-    reference = prepared.sides.reference
+    reference, overlap = prepared.sides.reference, assessment.overlap
+    if overlap is not None:
+        overlap = replace(overlap, named=prepared.named_reference)
     levels = relabelling(original, released, None if reference is None else reference.load())
-    external = ExternalFiles(len(prepared.unknown), prepared.named_released, overlap, prepared.supposed, levels)
+    external = ExternalFiles(len(prepared.unknown), prepared.named_released, prepared.supposed, levels)
     risk = replace(assessment.risk, group_figures=group_figures(original, released))
-    return replace(assessment, risk=risk, external=external)
+    return replace(assessment, risk=risk, external=external, overlap=overlap)
+
+
+def _overlap(risk: RiskReport, records: Records) -> ReferenceOverlap | None:
+    """Return how many records of the original are in the reference unchanged, of which no identifier is compared."""
+    if records.reference is None:
+        return None
+    same = risk.identical
+    p = twins_by_chance(same.n_reference, same.n_duplicates, records.original, risk.comparison.n_reference)
+    return ReferenceOverlap(same.n_reference, same.n_duplicates, same.n, p, 0)
 
 
 def _continuous_form(
@@ -241,44 +249,6 @@ def _beside_halves(utility: UtilityReport, sides: Sides, hides: tuple[str, ...])
         for score in (utility.propensity, utility.tree)
     )
     return replace(utility, propensity=logistic, tree=tree)
-
-
-def _source_levels(original: Microdata, released: Microdata, *, rows_linked: bool = False) -> tuple[str, ...]:
-    """Name the variables that release a level, or lack a value, as one or two units of the original do.
-
-    Where it is known which row is whose, so do variables that are missing together.
-    """
-    names = [v.name for v in released.schema if v.is_masked and v.name in original.schema]
-    together = missing_together(original, released, names) if rows_linked else set()
-    return tuple(name for name in names if name in together or _holds_rare(original, released, name))
-
-
-def missing_together(original: Microdata, released: Microdata, names: list[str]) -> set[str]:
-    """Name the variables whose missing values, taken together, are those of one or two units and of their own rows.
-
-    None where most units with such missing values have rows with others, so that single ones are as by chance.
-    """
-    gaps, rows = (table.frame[names].isna().to_numpy() for table in (original, released))
-    pattern = np.unique(gaps, axis=0, return_inverse=True)[1].ravel()
-    held = np.unique(np.column_stack([pattern, original.unit_codes]), axis=0)[:, 0]
-    own = released.frame.index.get_indexer(original.frame.index)
-    rare = (np.bincount(held)[pattern] < FEWEST_HOLDERS) & gaps.any(axis=1) & (own >= 0)
-    kept = rare & (rows[own] == gaps).all(axis=1)
-    most = 2 * kept.sum() >= rare.sum()
-    return {name for name, missing in zip(names, gaps[kept].any(axis=0), strict=True) if missing and most}
-
-
-def _holds_rare(original: Microdata, released: Microdata, name: str) -> bool:
-    missing = original.frame[name].isna().to_numpy()
-    without = len(np.unique(original.unit_codes[missing]))
-    if 0 < without < FEWEST_HOLDERS and bool(released.frame[name].isna().any()):
-        return True
-    if not (original.schema[name].is_categorical and released.schema[name].is_categorical):
-        return False
-    there = {str(level) for level, count in released.level_counts(name).items() if count}
-    return any(
-        0 < count < FEWEST_HOLDERS and str(level) in there for level, count in original.level_units(name).items()
-    )
 
 
 def _rare_levels(released: Microdata, k: int) -> tuple[RareLevels, ...]:

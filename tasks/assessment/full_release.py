@@ -22,9 +22,11 @@ from anoncore.risk import MEMBERSHIP_ATTACKS, TailTest
 from anoncore.risk.dominance import Dominance, dominance
 from anoncore.risk.scores import Certainty, ScoreAttack, score_attack
 from anoncore.risk.shrinkage import Shrinkage
-from tasks.assessment.assess import FEWEST_HOLDERS, AssessmentSection, MaskedSides, missing_together
+from tasks.assessment.assess import AssessmentSection, MaskedSides
+from tasks.assessment.rare_levels import FEWEST_HOLDERS, levels_named, missing_together
 from tasks.common.partitions import StoredPartitions, in_partitions, recoded_partitions
 from tasks.common.run import Run
+from tasks.common.workspace import StoredRecords
 from tasks.policy.assessment import Assessment, FullRelease, RareLevels, Records, VariableShift
 from tasks.policy.section import PolicySection
 
@@ -52,13 +54,14 @@ def with_full_release(
     had moved.
     """
     sides, masked = full
-    stored = {"original": sides.original, "released": masked.measured, "reference": sides.reference}
     executor = run.executor or Threads()
-    original, released, reference = (
-        None if side is None else in_partitions(side, name, executor, IN_MEMORY) for name, side in stored.items()
-    )
-    assert original is not None
-    assert released is not None
+
+    def stored(side: StoredRecords, name: str) -> StoredPartitions:
+        return in_partitions(side, name, executor, IN_MEMORY)
+
+    original, released = stored(sides.original, "original"), stored(masked.measured, "released")
+    published = released if masked.points is None else stored(masked.released, "published")
+    reference = None if sides.reference is None else stored(sides.reference, "reference")
     names = [name for name in released.schema.masked if name in original.schema]
     people = _People.of(run, tested, names)
     # Records are compared in the levels and units of the release, distributions with those of the source.
@@ -90,7 +93,11 @@ def with_full_release(
         claims=masked.claims,
         source_values=masked.source_values,
         method_figures=masked.figures,
-        source_levels=tuple(name for name in names if name in together or _holds_rare(name, original, released)),
+        source_levels=tuple(
+            name
+            for name in original.schema.masked
+            if name in together or _holds_rare(name, original, released, published)
+        ),
         rare_levels=tuple(_rare(released, section.k)),
         full_release=measured,
     )
@@ -194,14 +201,24 @@ def _missing(name: str, data: StoredPartitions) -> int:
     return sum(int((np.isnan(chunk) if numbers else chunk < 0).sum()) for chunk in _chunks(name, data))
 
 
-def _holds_rare(name: str, original: StoredPartitions, released: StoredPartitions) -> bool:
-    """Return whether a level, or a missing value, is released that one or two units of the original hold."""
-    if 0 < _missing(name, original) < FEWEST_HOLDERS and _missing(name, released):
+def _holds_rare(name: str, original: StoredPartitions, measured: StoredPartitions, released: StoredPartitions) -> bool:
+    """Return whether a level, or a missing value, is released that one or two units of the original hold.
+
+    Measured are the released records as single values.
+    """
+    variable, lacking = original.schema[name], False
+    levels: set[str] = set()
+    if variable.is_categorical:
+        texts = [text for text, n in _counts(name, released).items() if n] if name in released.schema else ()
+        levels, lacking = levels_named(variable, released.schema.names, texts)
+    if variable.is_categorical and name in released.schema:
+        lacking |= _missing(name, released) > 0
+    elif name in measured.schema:
+        lacking |= _missing(name, measured) > 0
+    if lacking and 0 < _missing(name, original) < FEWEST_HOLDERS:
         return True
-    if not (original.schema[name].is_categorical and released.schema[name].is_categorical):
-        return False
-    there = {str(level) for level, count in _counts(name, released).items() if count}
-    return any(0 < n < FEWEST_HOLDERS and str(level) in there for level, n in _counts(name, original).items())
+    held = _counts(name, original) if variable.is_categorical else {}
+    return any(0 < n < FEWEST_HOLDERS and str(level) in levels for level, n in held.items())
 
 
 def _rarely_missing(names: list[str], original: StoredPartitions, released: StoredPartitions) -> set[str]:

@@ -185,14 +185,12 @@ class ExternalFiles:
     ----------
     unmeasured : released columns that were not measured
     named : released records that carry a confirmed identifier of the original
-    overlap : of reference and original; None without a reference sample
     supposed : released columns that look like identifiers
     relabelling : variables whose released levels may not be the original's of the same name
     """
 
     unmeasured: int
     named: int
-    overlap: ReferenceOverlap | None
     supposed: tuple[IdentifierMatches, ...] = ()
     relabelling: Relabelling | None = None
 
@@ -259,6 +257,7 @@ class Assessment:
     prior_releases, series : None where no home was searched for them
     in_out_game : None where the plan does not ask for it
     external : of externally produced files; None for releases of a run
+    overlap : of reference and original; None without a reference sample
     hidden_units : whether records look like several of one unit; None of trials
     halves : of a ``cross``, what takes non-members is measured of two halves; the rest is of all records
     full_release : of a large table, what is measured of all records; claims, levels and dominated numbers
@@ -281,6 +280,7 @@ class Assessment:
     in_out_game: InOutGame | None = None
     hidden_units: HiddenUnits | None = None
     external: ExternalFiles | None = None
+    overlap: ReferenceOverlap | None = None
     halves: tuple[Half, ...] = ()
     full_release: FullRelease | None = None
 

@@ -282,7 +282,7 @@ def test_few_levels_repeat_by_chance_and_that_is_no_membership(tmp_path):
             Files(*(tmp_path / f"{n}.csv" for n in ("released", "original", reference))),
         )
         assert "reference of other people" not in {g.name for g in found.verdict.gates}
-        assert found.assessment.external.overlap.p > 0.3
+        assert found.assessment.overlap.p > 0.3
 
 
 def test_households_of_an_independent_sample_do_not_fail(tmp_path):

@@ -370,6 +370,20 @@ def test_references(made, office, home):
     assert tested(_run(office(more="reference: {kind: leave-one-out}"), home)) == (1500, False)
 
 
+def test_a_reference_that_holds_the_people_of_the_source_asks_a_person(office, home, people):
+    """Members would be compared with members, so that no attack finds anything."""
+
+    def asked(reference):
+        frame = reference.assign(person=[f"other {i}" for i in range(len(reference))])
+        frame.to_csv(Path(plan).parent / "others.csv", index=False)
+        gates = _run(plan, home).gates
+        return {g.name: g.verdict for g in gates}.get("reference of other people")
+
+    plan = office(more="reference: {kind: file, disjoint_by: identifier, source: {path: others.csv}}")
+    assert asked(people()) == "inconclusive"
+    assert asked(people(seed=5)) is None
+
+
 def test_steps_are_chained(office, home):
     plan = office(step="{method: rare-levels, k: 5}\n  - {method: extreme-records}\n  - {method: spectral-swap}")
     outcome = _run(plan, home)

@@ -15,8 +15,7 @@ STRICTER = 100
 def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, ...]:
     """Ask a person where the reference seems to hold records of the original."""
     level = policy.tail_p / STRICTER
-    overlap = None if assessment.external is None else assessment.external.overlap
-    pairs = assessment.risk.close_pairs
+    overlap, pairs = assessment.overlap, assessment.risk.close_pairs
     if overlap is not None and overlap.named:
         figure, limit, baseline, records = f"at most {at_least_ten(overlap.named)}", "0", "0", overlap.records
         meaning = "people of the reference who carry an identifier of a person of the original"

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.recoding import Recoding, recoded
 from anoncore.risk import Queries, sample_size
-from tasks.assessment.assess import Assessed, AssessmentSection, _source_levels, assess
+from tasks.assessment.assess import Assessed, AssessmentSection, assess
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
@@ -312,47 +312,3 @@ def test_a_recoded_release_is_compared_with_the_source_in_the_same_levels(home: 
     masked = replace(masked, recodings=coarser)
     figures = assess(run, given, masked, AssessmentSection(), PolicySection()).assessment
     assert figures.risk.identical.n_released == 200
-
-
-@pytest.mark.parametrize(
-    ("original", "released", "found"),
-    [
-        (["a"] * 9 + ["b"] * 2, ["a"] * 9 + ["b"] * 2, ("v",)),
-        (["a"] * 9 + ["b"] * 2, ["a"] * 11, ()),
-        (["a"] * 9 + ["b"] * 3, ["a"] * 11 + ["b"], ()),
-        (["a"] * 9 + [None] * 2, ["a"] * 10 + [None], ("v",)),
-        (["a"] * 9 + [None] * 2, ["a"] * 11, ()),
-    ],
-    ids=["rare and released", "rare and gone", "held by three", "missing for two", "two filled"],
-)
-def test_levels_of_few_people_that_are_released_are_found(original, released, found):
-    schema = Schema([Variable("v", "nominal", levels=("a", "b"))])
-    tables = (Microdata(pd.DataFrame({"v": column}), schema) for column in (original, released))
-    assert _source_levels(*tables) == found
-
-
-def test_levels_are_counted_by_people():
-    schema = Schema([Variable("v", "nominal", levels=("a", "b"))])
-    frame = pd.DataFrame({"v": ["a"] * 9 + ["b"] * 6})
-    records = Microdata(frame, schema)
-    people = records.with_units([*range(9), 9, 9, 9, 10, 10, 10])
-    assert _source_levels(records, records) == ()
-    assert _source_levels(people, records) == ("v",)
-
-
-def test_values_that_are_missing_together_in_few_people_and_their_rows_are_found():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(200, 3)), columns=list("abc"))
-    frame.loc[:20, "a"] = frame.loc[10:40, "b"] = np.nan
-    frame.loc[[5, 6], "c"] = frame.loc[60:90, "c"] = np.nan
-    schema = Schema([Variable(name, "continuous") for name in frame])
-    original = Microdata(frame, schema)
-    # Two people lack a and c, and nobody else both; the same people's rows lack them, too, or those of others do.
-    kept = Microdata(frame.where(frame.isna(), 0.0), schema)
-    moved = Microdata(kept.frame.set_axis(rng.permutation(200)), schema)
-    assert _source_levels(original, kept, rows_linked=True) == ("a", "c")
-    assert _source_levels(original, kept) == ()
-    assert _source_levels(original, moved, rows_linked=True) == ()
-    # Nothing is compared where a release has other variables, as probabilities of levels.
-    renamed = Microdata(frame[["a"]].rename(columns={"a": "z"}), Schema([Variable("z", "continuous")]))
-    assert _source_levels(original, renamed, rows_linked=True) == ()

@@ -35,6 +35,7 @@ def test_every_figure_is_public_or_knowingly_inside(measured: Assessment) -> Non
     assert {f.name for f in fields(measured)} - {f.name for f in fields(PublishedAssessment)} == {
         "external",
         "hidden_units",
+        "overlap",
     }
     inside = {name for name, value in vars(measured.risk).items() if value is not None and not vars(shown.risk)[name]}
     assert inside == {"averages", "close_pairs", "dominance"}

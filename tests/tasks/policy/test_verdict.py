@@ -171,11 +171,11 @@ def test_a_failed_gate_shows_its_own_figure_though_rounding_hides_the_failure() 
 
 
 def test_names_in_files_of_others_fail_and_members_in_a_reference_ask() -> None:
-    files = ExternalFiles(0, 0, ReferenceOverlap(0, 0, 814, 1.0, 0))
+    files, overlap = ExternalFiles(0, 0), ReferenceOverlap(0, 0, 814, 1.0, 7)
     assert decide(figures(external=files), POLICY).decision == "publish"
     named = decide(figures(external=replace(files, named=7)), POLICY)
     assert (named.decision, named.reason) == ("reject", "failed: identifiers of the original")
-    asked = decide(figures(external=changed(files, overlap__named=7)), POLICY)
+    asked = decide(figures(external=files, overlap=overlap), POLICY)
     assert (asked.decision, asked.gates[-1].figure) == ("await", "at most 10")
     assert asked.gates[-1].name == "reference of other people"
 

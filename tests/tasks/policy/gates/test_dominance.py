@@ -14,8 +14,8 @@ from tests.tasks.policy.sample import assessment, changed, results
     [
         (None, False, "fail"),
         (None, True, "inconclusive"),
-        (ExternalFiles(0, 0, None), False, "inconclusive"),
-        (ExternalFiles(0, 0, None), True, "pass"),
+        (ExternalFiles(0, 0), False, "inconclusive"),
+        (ExternalFiles(0, 0), True, "pass"),
     ],
 )
 def test_a_far_number_fails_a_release_and_leaves_another_tools_file_open_unless_other_people_have_one(

@@ -49,7 +49,7 @@ def test_an_accepted_area_that_explains_the_highest_scores_asks_a_person_but_abo
     ]
     found = replace(found, attacks=tuple(explained))
     of_plan = changed(assessment(), **{f"risk__{field}": found})
-    of_file = replace(of_plan, external=ExternalFiles(0, 0, None))
+    of_file = replace(of_plan, external=ExternalFiles(0, 0))
     verdicts = [result.verdict for given in (of_plan, of_file) for result in results(gate, given).values()]
     assert verdicts == ["inconclusive", "inconclusive" if field == "density" else "fail"]
 

@@ -10,8 +10,8 @@ from tests.tasks.policy.sample import assessment, changed, results
 
 def test_identifiers_fail_and_unmeasured_columns_are_inconclusive() -> None:
     assert not results(GATE, assessment())
-    assert not results(GATE, changed(assessment(), external=ExternalFiles(0, 0, None)))
-    found = results(GATE, changed(assessment(), external=ExternalFiles(2, 7, None)))
+    assert not results(GATE, changed(assessment(), external=ExternalFiles(0, 0)))
+    found = results(GATE, changed(assessment(), external=ExternalFiles(2, 7)))
     assert {name: (one.verdict, one.figure) for name, one in found.items()} == {
         "identifiers of the original": ("fail", "at most 10"),
         "columns not measured": ("inconclusive", "2"),
@@ -19,9 +19,9 @@ def test_identifiers_fail_and_unmeasured_columns_are_inconclusive() -> None:
 
 
 def test_levels_under_other_names_are_not_tested() -> None:
-    same = changed(assessment(), external=ExternalFiles(0, 0, None, (), Relabelling((), (), 4)))
+    same = changed(assessment(), external=ExternalFiles(0, 0, (), Relabelling((), (), 4)))
     assert not results(GATE, same)
-    other = ExternalFiles(0, 0, None, (), Relabelling(("region",), ("sex",), 4))
+    other = ExternalFiles(0, 0, (), Relabelling(("region",), ("sex",), 4))
     one = results(GATE, changed(assessment(), external=other))["levels of the original"]
     assert (one.verdict, one.figure) == ("not tested", "2 of 4")
     assert "region, sex" in one.meaning
@@ -36,12 +36,12 @@ def test_columns_that_look_like_identifiers_never_fail() -> None:
         (proportion(0, 500), None, "pass"),
     ]
     for released, reference, verdict in cases:
-        files = ExternalFiles(0, 0, None, (IdentifierMatches("number", released, reference),))
+        files = ExternalFiles(0, 0, (IdentifierMatches("number", released, reference),))
         found = results(GATE, changed(assessment(), external=files))
         assert found["possible identifier number"].verdict == verdict
 
 
 def test_shares_of_the_originals_people_are_no_finer_than_their_number_allows() -> None:
-    files = ExternalFiles(0, 0, None, (IdentifierMatches("number", proportion(203, 500), proportion(1, 500)),))
+    files = ExternalFiles(0, 0, (IdentifierMatches("number", proportion(203, 500), proportion(1, 500)),))
     [one] = results(GATE, changed(assessment(), external=files)).values()
     assert (one.figure.partition(" [")[0], one.baseline) == ("40.0\u00a0%", "0.0\u00a0%, the reference")

@@ -54,7 +54,7 @@ def test_without_rows_of_single_persons_there_is_no_gate() -> None:
     assert not GATE.metrics(given)
     (row,) = GATE.attacks(published(given))
     assert "no released row stems from one person" in row.attacker
-    (row,) = GATE.attacks(published(changed(given, external=ExternalFiles(0, 0, None))))
+    (row,) = GATE.attacks(published(changed(given, external=ExternalFiles(0, 0))))
     assert "no released row stems from one person" not in row.attacker
     assert "which row of the file stems from which person is not known" in row.reason
     assert "`--aligned`" in row.reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks.policy.assessment import Assessment, ExternalFiles, ReferenceOverlap
+from tasks.policy.assessment import Assessment, ReferenceOverlap
 from tasks.policy.gates.reference_sample import GATE
 from tests.tasks.policy.sample import assessment, changed, results
 
@@ -10,8 +10,7 @@ NAME = "reference of other people"
 
 
 def with_overlap(**changes: object) -> Assessment:
-    overlap = changed(ReferenceOverlap(0, 0, 814, 1.0, 0), **changes)
-    return changed(assessment(), external=ExternalFiles(0, 0, overlap))
+    return changed(assessment(), overlap=changed(ReferenceOverlap(0, 0, 814, 1.0, 0), **changes))
 
 
 def test_other_people_ask_nothing() -> None:
