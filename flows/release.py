@@ -62,6 +62,18 @@ EXIT_CODES: dict[Status, ExitCode] = {
 }
 
 
+# Steps that treat every record of the source: how many there are is the measure of their speed.
+OF_ALL_RECORDS = (
+    "Read the source",
+    "Check the edits on the raw data",
+    "Set the reference apart",
+    "Mask the records",
+    "Check the edits on the masked data",
+    "Measure the full release",
+    "Write the candidate",
+)
+
+
 class Runner(Protocol):
     """Who carries out a step: directly, or as a Prefect task."""
 
@@ -84,7 +96,7 @@ class OnStep(Protocol):
     """Called when a step begins, while it is under way, and, with its seconds, when it has ended."""
 
     def __call__(self, label: str, seconds: float | None, records: int, /, *, under_way: bool = False) -> None:
-        """Show it; ``records`` are those of the source, 0 before it was read.
+        """Show it; ``records`` are those that the step treats, 0 where they are not known or not all of the source.
 
         The label of a step that is ``under_way`` says how far it is.
         """
@@ -101,14 +113,19 @@ class Direct:
     def step(self, label: str, function: Callable[..., T], *args: Any, retry: bool = False) -> T:
         """Call ``function``; report its start and its duration."""
         self.label = label
-        self.on_progress(label, None, self.records)
+        self.on_progress(label, None, self._treated)
         begun = time.perf_counter()
         result = self.call(label, sanitise_errors(function), *args, retry=retry)
         self.seconds[label] = time.perf_counter() - begun
         if isinstance(result, Ingested):
             self.records = result.summary.records
-        self.on_progress(label, self.seconds[label], self.records)
+        self.on_progress(label, self.seconds[label], self._treated)
         return result
+
+    @property
+    def _treated(self) -> int:
+        """How many records the present step treats, where these are all of the source."""
+        return self.records if self.label in OF_ALL_RECORDS else 0
 
     def call(self, label: str, function: Callable[..., T], *args: Any, retry: bool) -> T:
         """Carry out the step itself."""
@@ -119,12 +136,12 @@ class Direct:
 
     def progress(self, label: str, done: int, of: int) -> None:
         """Report how far a step is, as its start was reported."""
-        self.on_progress(f"{label}: {done / of:.0%}", None, self.records, under_way=True)
+        self.on_progress(f"{label}: {done / of:.0%}", None, self._treated, under_way=True)
 
     def tasks_done(self, progress: Progress) -> None:
         """Report how far the present tasks of a step are, where they take long."""
         if progress.seconds > LONG:
-            speed = rate(self.records * progress.done / progress.tasks, progress.seconds)
+            speed = rate(self._treated * progress.done / progress.tasks, progress.seconds)
             left = f"about {progress.seconds_left:.0f} s left of these tasks{speed}"
             self.progress(f"{self.label}: {left}", progress.done, progress.tasks)
 

@@ -68,7 +68,8 @@ def _cells(source: SourceSection, base: Path) -> int:
 def engine_problems(plan: Plan) -> Iterator[str]:
     """Yield what keeps a plan with ``engine: local`` or ``dask`` from being carried out."""
     if plan.engine in BEYOND:
-        yield from (f"engine: {plan.engine} {problem}; choose engine: memory" for problem in obstacles(plan))
+        end = "change that, or choose engine: memory"
+        yield from (f"engine: {plan.engine} {problem}; {end}" for problem in obstacles(plan))
 
 
 def judged_by_sub_table(plan: Plan) -> bool:
@@ -80,6 +81,8 @@ def obstacles(plan: Plan) -> Iterator[str]:
     """Yield what a plan asks for that tables in partitions do not support, the end of a sentence."""
     yield from _source_obstacles(plan)
     yield from _table_obstacles(plan)
+    if plan.assessment.exhaustive:
+        yield "compares no record with every other (assessment: exhaustive)"
     if formats := [one for one in plan.publication.formats if one not in FORMATS]:
         yield f"publishes {' or '.join(FORMATS)} files, and not {', '.join(formats)}"
 

@@ -19,7 +19,7 @@ CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-
 NO_SPACE = re.compile("No space left on device|Disk quota exceeded|database or disk is full|DiskFull")
 DISK_FULL = (
     "the disk is full, or the account's share of it: nothing more can be written. Make room where the home and the "
-    "targets are (anonflow prune lists what can go), then run the command again"
+    "targets are (anonflow prune lists what can go) or, with a cluster, in its folder, then run the command again"
 )
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -312,7 +312,7 @@ def _together(
     if restored and any(check.formal for check in own):
         raise Refused(
             "members of a hidden group moved again after the later steps, whose claims hold of the blocks before that; "
-            "make group-anonymity the last step, or choose a later step without claims about groups of records"
+            "choose a later step without claims about groups of records, or group-anonymity alone"
         )
     steps = _step_reports(executor, released, blocks, plan)
     figures = {name: value for one in whole for name, value in one.named(one.release.figures).items()}

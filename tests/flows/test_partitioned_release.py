@@ -174,7 +174,7 @@ def test_plans_that_need_the_table_in_memory_are_refused_before_it_is_read(tmp_p
     ],
 )
 def test_large_tables_in_memory_are_judged_by_a_sub_table_where_partitions_would_be(tmp_path, plan, by_sub_table):
-    from flows.plan.engine import judged_by_sub_table
+    from flows.plan.engine import judged_by_sub_table, obstacles
 
     path = _plan(tmp_path, **plan)
     path.write_text(path.read_text().replace("engine: local", "engine: memory"))
@@ -182,6 +182,8 @@ def test_large_tables_in_memory_are_judged_by_a_sub_table_where_partitions_would
     assert judged_by_sub_table(given) is by_sub_table
     every = given.assessment.model_copy(update={"exhaustive": True})
     assert not judged_by_sub_table(given.model_copy(update={"assessment": every}))
+    (problem,) = set(obstacles(given.model_copy(update={"assessment": every}))) - set(obstacles(given))
+    assert problem == "compares no record with every other (assessment: exhaustive)"
 
 
 def test_auto_chooses_partitions_by_the_size_that_the_files_state(tmp_path, monkeypatch):

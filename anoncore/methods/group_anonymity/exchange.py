@@ -188,7 +188,8 @@ def exchange_back(
     if rest < 0 or target[m] > outside or target[m + 1] > unknown:
         raise InfeasibleError(
             "a later step has changed the size of the group, so that its counts cannot be the chosen ones; "
-            "let that step keep the number of records at every level, or make group-anonymity the last step"
+            "let that step keep the number of records at every level (swapping does), or, in memory, make "
+            "group-anonymity the last step"
         )
     if distances is not None:  # elsewhere, and no known area, are farther than any area
         distances = np.pad(distances, (0, 2), constant_values=distances.max() + 1)

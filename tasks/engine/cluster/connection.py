@@ -63,17 +63,18 @@ def connected(access: ClusterAccess) -> Iterator[Client]:
         require_encryption=True,
     )
     client = None
-    with _quiet(), suppress(OSError, ValueError, TypeError):
-        client = Client(access.address, security=security, timeout=CONNECT_SECONDS, set_as_default=False)
-    if client is None:
-        raise Fault(
-            f"the scheduler of the cluster does not answer at {visible(access.address)} with the certificates of the "
-            "secret; check that it runs, that its address is right and that the certificates are of its authority"
-        )
-    try:
-        yield client
-    finally:
-        with _quiet():
+    with _quiet():
+        with suppress(OSError, ValueError, TypeError):
+            client = Client(access.address, security=security, timeout=CONNECT_SECONDS, set_as_default=False)
+        if client is None:
+            raise Fault(
+                f"the scheduler of the cluster does not answer at {visible(access.address)} with the certificates of "
+                "the secret; check that it runs, that its address is right and that the certificates are of its "
+                "authority"
+            )
+        try:
+            yield client
+        finally:
             client.close(timeout=10)
 
 
@@ -114,10 +115,13 @@ def started(processes: int, folder: Path) -> Iterator[Client]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep Dask's messages, which name addresses, out of ours: what matters is reported as one error."""
-    logger = logging.getLogger("distributed")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
+    # Dask gives its own level to some of the loggers below its name.
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client", "distributed.scheduler")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        logger.setLevel(before)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
