@@ -83,6 +83,13 @@ class Method(Protocol):
         """Which figures of the source every release keeps: `LEVEL_COUNTS`, `MEANS`, `VALUES`."""
         return ()
 
+    def treated(self, schema: Schema) -> tuple[str, ...]:
+        """Return the variables of a table of which it keeps no figures but its `invariants`; by default all.
+
+        Of the others it keeps all figures: they stay as they are, or each value becomes another by a fixed rule.
+        """
+        return schema.masked
+
     @property
     def fewest_units(self) -> int:
         """Levels that fewer statistical units of the source hold are not released, nor looked up; 0 for no limit."""

@@ -34,7 +34,7 @@ from tasks.intake.ingest import Ingested
 from tasks.intake.series import draw
 from tasks.intake.split import Sides, Split
 from tasks.intake.validate import Validated, validate_masked
-from tasks.masking.anonymize import Masked, ShadowMask, kept_exactly, of_single_records
+from tasks.masking.anonymize import Masked, ShadowMask, of_single_records
 from tasks.masking.partitions import mask_part, mask_records
 from tasks.policy.assessment import Assessment, PriorReleases
 from tasks.policy.verdict import decide
@@ -302,7 +302,6 @@ def _with_earlier(
         lineage=lineage,
         least=least,
         limit=plan.policy.differencing,
-        kept=tuple(kept_exactly(plan.steps)),
         drawn=plan.series.draws,
         masking=given.masking,
         shared=plan.series.shared,

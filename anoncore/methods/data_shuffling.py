@@ -84,6 +84,10 @@ class DataShuffling(Method):
         """Level counts; with exact values, what numbers hold."""
         return (LEVEL_COUNTS, MEANS, VALUES) if self.values == "exact" else (LEVEL_COUNTS,)
 
+    def treated(self, schema: Schema) -> tuple[str, ...]:
+        """Return the confidential variables."""
+        return self.confidential or schema.masked
+
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""
         computed = sorted(set(self.confidential) & {str(e.dependent) for e in edits.dependents})

@@ -13,7 +13,7 @@ from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import mdav
 from anoncore.kernels.groups import group_means
-from anoncore.method import IDENTICAL_GROUPS, LEVEL_COUNTS, MEANS, Method, OverPartitions
+from anoncore.method import IDENTICAL_GROUPS, MEANS, Method, OverPartitions
 from anoncore.microaggregation import (
     ROUNDING_NOTE,
     block_problems,
@@ -82,8 +82,12 @@ class MDAV(Method):
 
     @property
     def invariants(self) -> tuple[str, ...]:
-        """The mean of each number: every group is replaced by its mean; and the levels that are not mixed."""
-        return (LEVEL_COUNTS, MEANS) if self.within else (MEANS,)
+        """The mean of each number: every group is replaced by its mean."""
+        return (MEANS,)
+
+    def treated(self, schema: Schema) -> tuple[str, ...]:
+        """Return the variables that groups mix."""
+        return without(schema, self.within)
 
     @property
     def unmixed_variables(self) -> tuple[str, ...]:

@@ -67,6 +67,11 @@ class PRAM(Method):
         """What numbers hold."""
         return MEANS, VALUES
 
+    def treated(self, schema: Schema) -> tuple[str, ...]:
+        """Return the variables whose levels are drawn anew."""
+        drawn = (v.name for v in schema if v.role == "quasi-identifier" and v.is_categorical)
+        return self.variables or tuple(name for name in drawn if name not in self.strata)
+
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""
         released = set(schema.masked)
@@ -74,13 +79,13 @@ class PRAM(Method):
         wrong = (
             ("variables", set(self.variables) - (released & with_levels), "is not released with levels"),
             ("strata", set(self.strata) - released, "is not released; name released variables"),
-            ("strata", set(self.strata) & set(self._treated(schema)), "is drawn anew, too; name it once"),
-            ("within", set(self.within) - set(self._treated(schema)), "is not drawn anew; name variables that are"),
+            ("strata", set(self.strata) & set(self.treated(schema)), "is drawn anew, too; name it once"),
+            ("within", set(self.within) - set(self.treated(schema)), "is not drawn anew; name variables that are"),
             ("within", {n for names in self.within.values() for n in names} - released, "is not released"),
             ("within", {n for n, names in self.within.items() if n in names}, "names itself; name others"),
         )
         problems = [f"{what}: {', '.join(sorted(names))} {problem}" for what, names, problem in wrong if names]
-        return problems if self._treated(schema) else ["variables: there is no quasi-identifier with levels", *problems]
+        return problems if self.treated(schema) else ["variables: there is no quasi-identifier with levels", *problems]
 
     def anonymize(self, data: Microdata, *, edits: EditSet, rng: np.random.Generator) -> Release:
         """Draw levels anew.
@@ -92,7 +97,7 @@ class PRAM(Method):
         """
         if problems := self.problems(data.schema, edits):
             raise AnonymizationError("\n".join(problems))
-        frame, names, fixed = data.frame.copy(), self._treated(data.schema), 0
+        frame, names, fixed = data.frame.copy(), self.treated(data.schema), 0
         for name in names:
             stratum = self._stratum(Microdata.trusted(frame, data.schema), name, edits)
             fixed += int(_of_one_level(stratum, places(frame[name])).sum())
@@ -131,10 +136,6 @@ class PRAM(Method):
         codes = [*(key_codes(data, alike).T if alike else ()), *conditions, np.zeros(len(data), dtype=np.int32)]
         stratum: np.ndarray = pd.MultiIndex.from_arrays(codes).factorize()[0]
         return stratum
-
-    def _treated(self, schema: Schema) -> tuple[str, ...]:
-        drawn = (v.name for v in schema if v.role == "quasi-identifier" and v.is_categorical)
-        return self.variables or tuple(name for name in drawn if name not in self.strata)
 
 
 def _of_one_level(stratum: np.ndarray, levels: np.ndarray) -> np.ndarray:

@@ -64,6 +64,10 @@ class ValueCoding(Method):
         """The levels of all other variables."""
         return (LEVEL_COUNTS,)
 
+    def treated(self, schema: Schema) -> tuple[str, ...]:
+        """Return the numbers that are rounded at random; figures of coded values are exact otherwise."""
+        return tuple(self.base) if self.rounding == "random" else ()
+
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""
         numbers = {v.name for v in schema if v.kind == "continuous" and v.is_masked}

@@ -31,8 +31,6 @@ from tasks.record.predecessors import Lineage, Predecessor, predecessors
 
 # Earlier releases that are subtracted: those since which fewest units joined.
 AT_MOST = 12
-# What a method keeps of a number, and of a variable with levels.
-_FIGURE = {False: MEANS, True: LEVEL_COUNTS}
 # People who joined or changed, and people of the control, at most.
 PEOPLE = 2000
 
@@ -84,7 +82,6 @@ class Terms:
     lineage : by what earlier releases are found
     least : so many units have to join, leave or change, or none: smaller numbers are not shown
     limit : of what the difference of two releases reveals
-    kept : which figures the steps keep exactly, see `anoncore.method.Method.invariants`
     drawn : whether each release is of a random part of the units
     masking : digest of what masks, by which rejected attempts are found
     shared : the name of a secret by which the units of other homes' releases are known
@@ -93,7 +90,6 @@ class Terms:
     lineage: Lineage
     least: int
     limit: float
-    kept: tuple[str, ...]
     drawn: bool
     masking: str
     shared: str | None = None
@@ -135,9 +131,9 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
         pairs=pairs,
         untested=tried - sum(not pair.changed for pair in pairs),
         not_tried=sum(one.n_joined > 0 for one in compared) - tried,
-        left=sum(one.n_left > 0 and not one.n_joined for one in compared) if terms.kept else 0,
-        exact=sum(one.differs for one in compared) if terms.kept and not terms.drawn else 0,
-        alike=_alike(run, earlier, sides, masked, terms.kept),
+        left=sum(one.n_left > 0 and not one.n_joined for one in compared) if masked.kept else 0,
+        exact=sum(one.differs for one in compared) if masked.kept and not terms.drawn else 0,
+        alike=_alike(run, earlier, sides, masked),
         elsewhere=tuple(_elsewhere(run, now, least)) if terms.shared else (),
         by_other_secrets=by_other_secrets(run.home, now.shared_key) if terms.shared else 0,
         rejected=rejected_attempts(run.home, terms.masking, now),
@@ -170,7 +166,7 @@ def _compared(now: Members, before: Members, facts: ReleaseFacts, least: int) ->
     return _Earlier(facts, counts, now, before, joined, left, n_changed)
 
 
-def _alike(run: Run, earlier: tuple[Predecessor, ...], sides: Sides, masked: Masked, kept: tuple[str, ...]) -> int:
+def _alike(run: Run, earlier: tuple[Predecessor, ...], sides: Sides, masked: Masked) -> int:
     """Count other plans whose newest release, of other units as far as is known, is as near as one of the same units.
 
     Identifiers may have been given out anew, or others be named first. Compared are figures that are kept exactly.
@@ -178,7 +174,7 @@ def _alike(run: Run, earlier: tuple[Predecessor, ...], sides: Sides, masked: Mas
     if isinstance(sides.original, StoredPartitions):
         return 0
     original, candidate = sides.original.load(), masked.measured.load()
-    exact = {name for name in original.schema.names if _FIGURE[original.schema[name].is_categorical] in kept}
+    exact = {name for figure in (LEVEL_COUNTS, MEANS) for name in masked.kept.get(figure, ())}
     names = [name for name in comparable(original, candidate, masked) if name in exact]
     known = {one.facts.release for one in earlier}
     others = {one.facts.name: one.facts for one in ledger.find(run.home, ReleaseFacts, "published")}

@@ -17,7 +17,7 @@ from anoncore.edits.dependents import complete, without_dependents
 from anoncore.edits.lookup import LearnedLookup
 from anoncore.edits.model import EditSet
 from anoncore.edits.repair import Repaired, repair
-from anoncore.method import Method
+from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.microdata import Microdata, Schema
 from anoncore.partitions.release import PartitionedRelease
 from anoncore.recoding import Recoding
@@ -60,6 +60,7 @@ class MaskReport:
     hidden_variables : variables between whose values a group is hidden
     records_unchanged : whether no step masks single records
     source_values : why steps may publish numbers of single records as they are, a sentence each
+    kept : figures that the steps keep exactly, each with the variables of which, see `kept_exactly`
     """
 
     claims: tuple[ClaimCheck, ...] = ()
@@ -71,6 +72,7 @@ class MaskReport:
     hidden_variables: tuple[str, ...] = ()
     records_unchanged: bool = False
     source_values: tuple[str, ...] = ()
+    kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,6 +218,7 @@ def mask_report(whole: MaskedRecords, steps: tuple[Step, ...], edits: EditSet) -
         hidden_variables=hidden_variables(steps, edits),
         records_unchanged=all(step.prepares for step in steps),
         source_values=_source_values(steps, done, released.schema),
+        kept=kept_exactly(steps, released.schema),
     )
 
 
@@ -313,16 +316,38 @@ def step_notes(number: int, step: Step, notes: tuple[str, ...]) -> tuple[str, ..
 
 def general_notes(whole: MaskedRecords, steps: tuple[Step, ...]) -> tuple[str, ...]:
     """Return what is noted of all steps together."""
-    return (*whole.notes, *_invariants(steps))
+    return (*whole.notes, *_invariants(steps, whole.released.schema))
 
 
-def kept_exactly(steps: tuple[Step, ...]) -> list[str]:
-    """Return what all steps keep exactly: the difference of two such releases is the figure of who joined or left."""
-    return [name for name in (steps[0].invariants if steps else ()) if all(name in step.invariants for step in steps)]
+def kept_exactly(steps: tuple[Step, ...], released: Schema) -> dict[str, tuple[str, ...]]:
+    """Return the figures that steps keep exactly, each with the released variables of which.
+
+    The difference of two such releases is the figure of who joined or left. A variable's figure is kept unless a step
+    that treats the variable does not keep it.
+    """
+    treated = [(frozenset(step.treated(released)), step.invariants) for step in steps]
+    kept = {
+        figure: tuple(
+            name
+            for name in _with_figure(released, figure)
+            if all(name not in names or figure in invariants for names, invariants in treated)
+        )
+        for figure in (LEVEL_COUNTS, MEANS, VALUES)
+    }
+    return {figure: names for figure, names in kept.items() if names and steps}
 
 
-def _invariants(steps: tuple[Step, ...]) -> Iterator[str]:
-    if kept := kept_exactly(steps):
+def _with_figure(schema: Schema, figure: str) -> tuple[str, ...]:
+    """Return the variables that have such a figure: counts those with levels, means and values the numbers."""
+    return tuple(v.name for v in schema if v.is_masked and v.is_categorical == (figure == LEVEL_COUNTS))
+
+
+def _invariants(steps: tuple[Step, ...], released: Schema) -> Iterator[str]:
+    kept = [
+        figure if names == _with_figure(released, figure) else f"{figure} (of {', '.join(names)})"
+        for figure, names in kept_exactly(steps, released).items()
+    ]
+    if kept:
         yield f"kept exactly, but for what a step treats and repairs: {'; '.join(kept)}"
 
 

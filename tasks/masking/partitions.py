@@ -328,6 +328,7 @@ def _together(
         recodings=recodings,
         hidden_variables=reports[0].hidden_variables,
         records_unchanged=reports[0].records_unchanged,
+        kept=reports[0].kept,
         source_values=reports[0].source_values,
         confidential=confidential_arrays(run, whole),
     )

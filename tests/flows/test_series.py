@@ -134,6 +134,19 @@ def test_the_same_people_under_other_identifiers_ask_a_person(office, home, peop
     assert gate(released(office, home, strangers, ALL, name="third", without="region")) is None
 
 
+def test_a_step_that_treats_one_variable_does_not_hide_what_the_others_keep_exactly(office, home, people):
+    everyone, steps = people(300), f"{{method: pram, variables: [region], keep: 0.9}}\n  - {STEP}"
+    outcomes = []
+    for frame in (everyone, everyone[10:]):
+        path = office(frame, step=steps, more=f"{ALL[:-1]}, least_change: 5}}")
+        outcomes.append(carry_out(load_plan(path), home, Direct()))
+        if not outcomes[1:]:
+            approved(home, outcomes[0])
+    found = gate(outcomes[1])
+    assert found.verdict == "inconclusive"
+    assert "1 earlier release(s) of partly the same units, while figures are kept exactly" in found.figure
+
+
 def test_what_waited_while_another_was_published_is_run_again(office, home, people):
     frame = people(300)
     one, other = (released(office, home, frame, name=name) for name in ("office", "other"))

@@ -107,6 +107,23 @@ def test_a_method_keeps_exactly_what_it_declares(method: Method) -> None:
     assert kept(data, release.points or release.data) == set(method.invariants)
 
 
+OF_SOME = (
+    MDAV(k=5, within=("binary",)),
+    PRAM(variables=("nominal",), keep=0.5),
+    DataShuffling(confidential=("normal", "nominal")),
+    ValueCoding(base={"normal": 5.0}, rounding="random"),
+)
+
+
+@pytest.mark.parametrize("method", OF_SOME, ids=lambda method: method.method)
+def test_what_a_method_does_not_treat_stays_as_it_is(method: Method) -> None:
+    data = table()
+    released = anonymize(data, method, rng=np.random.default_rng(1), edits=EditSet(())).data
+    others = [name for name in data.schema.names if name not in method.treated(data.schema)]
+    assert 0 < len(others) < len(data.schema)
+    pd.testing.assert_frame_equal(released.frame[others], data.frame[others])
+
+
 @pytest.mark.parametrize("method", OF_KEYS, ids=lambda method: method.method)
 def test_a_method_that_treats_keys_leaves_everything_else(method: GlobalRecoding | LocalSuppression) -> None:
     data = table()

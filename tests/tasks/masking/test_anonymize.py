@@ -14,14 +14,27 @@ from anoncore.edits.kinds import BoundEdit, ConditionalEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.edits.model import Edit, EditSet
 from anoncore.errors import AnonymizationError
-from anoncore.methods import MDAV, AdditiveNoise, ExtremeRecords, GroupAnonymity, OptimalBoxes, RareLevels, SpectralSwap
+from anoncore.method import LEVEL_COUNTS, MEANS, VALUES
+from anoncore.methods import (
+    MDAV,
+    PRAM,
+    AdditiveNoise,
+    DataShuffling,
+    ExtremeRecords,
+    GroupAnonymity,
+    OptimalBoxes,
+    RareLevels,
+    SequentialTrees,
+    SpectralSwap,
+    ValueCoding,
+)
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.registry import anonymize
 from tasks.common.errors import Refused
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
-from tasks.masking.anonymize import Masked, Step, hidden_variables, mask
+from tasks.masking.anonymize import Masked, Step, hidden_variables, kept_exactly, mask
 
 N = 60
 SPARE = Variable("wage", "continuous")
@@ -118,6 +131,45 @@ def test_steps_that_only_prepare_leave_single_records_as_they_are(run: Run) -> N
     assert done.keeps_records
     assert done.notes
     assert "no step masks numbers" in done.source_values[0]
+
+
+SHUFFLED = DataShuffling()
+NUMBERS = ("wage", "rent", "income")
+TREES = SequentialTrees()
+
+
+@pytest.mark.parametrize(
+    ("steps", "kept"),
+    [
+        ((SHUFFLED,), {LEVEL_COUNTS: ("land", "ill")}),
+        ((PRAM(variables=("ill",), keep=0.9), SHUFFLED), {LEVEL_COUNTS: ("land",)}),
+        ((PRAM(variables=("ill", "land"), keep=0.9), SHUFFLED), {}),
+        (
+            (DataShuffling(confidential=("wage",)),),
+            {LEVEL_COUNTS: ("land", "ill"), MEANS: NUMBERS[1:], VALUES: NUMBERS[1:]},
+        ),
+        ((ValueCoding(base=dict.fromkeys(NUMBERS, 5.0)), MDAV(k=3)), {MEANS: NUMBERS}),
+        ((ValueCoding(base={"rent": 5.0}, rounding="random"), MDAV(k=3)), {MEANS: ("wage", "income")}),
+        ((MDAV(k=3, within=("ill",)),), {LEVEL_COUNTS: ("ill",), MEANS: NUMBERS}),
+        ((RareLevels(k=3), TREES), {}),
+        ((PRAM(variables=("ill",), keep=0.9), TREES), {}),
+    ],
+)
+def test_what_is_kept_exactly_is_decided_for_each_variable(
+    steps: tuple[Step, ...], kept: dict[str, tuple[str, ...]]
+) -> None:
+    assert kept_exactly(steps, table().schema) == kept
+
+
+@pytest.mark.parametrize(
+    ("steps", "of"), [((SHUFFLED,), ""), ((PRAM(variables=("ill",), keep=0.9), SHUFFLED), " (of land)")]
+)
+def test_the_note_names_the_variables_that_are_kept_exactly_where_not_all_are(
+    run: Run, steps: tuple[Step, ...], of: str
+) -> None:
+    released = masked(run, *steps)
+    assert f"kept exactly, but for what a step treats and repairs: {LEVEL_COUNTS}{of}" in released.notes
+    assert released.kept == kept_exactly(steps, table().schema)
 
 
 def test_a_hidden_group_hides_what_edits_compute_from_its_variables_too() -> None:
