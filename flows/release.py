@@ -302,7 +302,8 @@ def _with_earlier(
         lineage=lineage,
         least=least,
         limit=plan.policy.differencing,
-        drawn=plan.series.draws,
+        drawn=plan.series.draws and not plan.series.too_few,
+        left_out=plan.series.too_few,
         masking=given.masking,
         shared=plan.series.shared,
     )

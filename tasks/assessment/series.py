@@ -82,7 +82,8 @@ class Terms:
     lineage : by what earlier releases are found
     least : so many units have to join, leave or change, or none: smaller numbers are not shown
     limit : of what the difference of two releases reveals
-    drawn : whether each release is of a random part of the units
+    drawn : whether each release is of a random part of the units, of which enough are left out
+    left_out : L where a random part is released and too few are left out; else 0
     masking : digest of what masks, by which rejected attempts are found
     shared : the name of a secret by which the units of other homes' releases are known
     """
@@ -91,6 +92,7 @@ class Terms:
     least: int
     limit: float
     drawn: bool
+    left_out: int
     masking: str
     shared: str | None = None
 
@@ -133,6 +135,7 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
         not_tried=sum(one.n_joined > 0 for one in compared) - tried,
         left=sum(one.n_left > 0 and not one.n_joined for one in compared) if masked.kept else 0,
         exact=sum(one.differs for one in compared) if masked.kept and not terms.drawn else 0,
+        left_out=terms.left_out,
         alike=_alike(run, earlier, sides, masked),
         elsewhere=tuple(_elsewhere(run, now, least)) if terms.shared else (),
         by_other_secrets=by_other_secrets(run.home, now.shared_key) if terms.shared else 0,

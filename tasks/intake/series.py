@@ -13,6 +13,9 @@ from tasks.common.secrets import check_name
 from tasks.common.sections import Section
 from tasks.intake.split import Split
 
+# So many left out keep what is read off a unit's levels within 2 points, for every method of decision record 24.
+ENOUGH = 200
+
 
 class SeriesSection(Section):
     """What the releases of this plan are to each other.
@@ -27,7 +30,8 @@ class SeriesSection(Section):
         other people every time; nothing is drawn. Without it nothing is drawn either. A plan that draws must not state
         its seed, which would draw the same units again.
     left_out : L, which says how many are not drawn: of N units L·N / (N + L), rounded. More hide newcomers better and
-        cost accuracy: errors of means and shares grow as if by a factor of the square root of 1 + L / N.
+        cost accuracy: errors of means and shares grow as if by a factor of the square root of 1 + L / N. With fewer
+        than 200 figures that the steps keep exactly are not hidden, and a person is asked as where nothing is drawn.
     shared : names a secret that another home has, too. The home then keeps digests of the units' identifiers by it,
         which ``anonflow digests export`` writes, and compares the releases of others that were imported. Without it
         other homes are not known.
@@ -37,7 +41,7 @@ class SeriesSection(Section):
     """
 
     kind: Literal["register", "panel", "snapshot"] | None = None
-    left_out: int = Field(default=200, ge=1, le=10_000)
+    left_out: int = Field(default=ENOUGH, ge=1, le=10_000)
     shared: str | None = None
     pseudonym: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")
 
@@ -51,6 +55,11 @@ class SeriesSection(Section):
         """Whether each release is made of a secret part of the units."""
         return self.kind in ("register", "panel")
 
+    @property
+    def too_few(self) -> int:
+        """How many are left out where these are too few to hide figures that the steps keep exactly; else 0."""
+        return self.left_out if self.draws and self.left_out < ENOUGH else 0
+
     def omitted(self, units: int) -> int:
         """Return how many of so many units are not drawn.
 
@@ -63,13 +72,15 @@ class SeriesSection(Section):
 
     def notes(self, units: int) -> tuple[str, ...]:
         """Return the law by which so many units are drawn, for the method statement; nothing where none are."""
+        hidden = f"too few to hide figures that are kept exactly: it takes a left_out of {ENOUGH}"
+        law = "what a step keeps exactly are figures of the units drawn, which are not published"
         joined = f"{self.pseudonym} is a keyed pseudonym of a record's unit, the same in every release of this plan"
         if not self.draws:
             return ()
         return (
             *((joined,) if self.pseudonym else ()),
             f"of {units} statistical units {self.omitted(units)} were left out at random, drawn anew for every "
-            "release: what a step keeps exactly are figures of the units drawn, which are not published",
+            f"release: {hidden if self.too_few else law}",
         )
 
 

@@ -125,7 +125,9 @@ class Series:
     untested : earlier releases since which units joined, with which it was tried and could not be carried out
     not_tried : those with which it was not tried, since more units joined since than since the others
     left : those since which units only left, though figures are kept exactly: their records are no longer at hand
-    exact : those of partly the same units, where figures are kept exactly and all units are in each release
+    exact : those of partly the same units, where figures are kept exactly and all units are in each release, or so many
+        that those left out do not hide the figures
+    left_out : the ``left_out`` of a plan that leaves out too few; else 0
     alike : releases without a known unit in common whose figures are as near as those of nearly the same units
     elsewhere : changes since releases of other homes, named office/release, that hold units of the candidate
     by_other_secrets : other homes whose digests are known, where all are by other secrets than the plan's
@@ -143,6 +145,7 @@ class Series:
     not_tried: int = 0
     left: int = 0
     exact: int = 0
+    left_out: int = 0
     alike: int = 0
     elsewhere: tuple[UnitChanges, ...] = ()
     by_other_secrets: int = 0

@@ -147,6 +147,17 @@ def test_a_step_that_treats_one_variable_does_not_hide_what_the_others_keep_exac
     assert "1 earlier release(s) of partly the same units, while figures are kept exactly" in found.figure
 
 
+def test_a_register_that_leaves_out_too_few_is_asked_as_one_that_leaves_out_none(office, home, people):
+    few = MORE.replace("kind: register", "kind: register, left_out: 1")
+    everyone = people(300)
+    first = released(office, home, everyone, few)
+    assert first.records == 299
+    approved(home, first)
+    found = gate(released(office, home, everyone[10:], few))
+    assert found.verdict == "inconclusive"
+    assert "a left_out of 1 is too few to hide them" in found.figure
+
+
 def test_what_waited_while_another_was_published_is_run_again(office, home, people):
     frame = people(300)
     one, other = (released(office, home, frame, name=name) for name in ("office", "other"))

@@ -14,9 +14,8 @@ NAME = "change since earlier releases"
 AT_MOST = 3
 NOT_KNOWN = "as it is not known which units they share: no identifier and other variables, or no digests"
 ALIKE = "whose figures are as near as those of nearly the same units, though no known unit is in common"
-EXACT = (
-    "while figures are kept exactly and all units are in each: figures of a few units can be computed from who left, "
-    "from what changed in one variable, or from several releases"
+COMPUTED = (
+    "figures of a few units can be computed from who left, from what changed in one variable, or from several releases"
 )
 NOT_COMPARED = "as the digests imported of them are by other secrets than the plan's"
 DECLARE = (
@@ -24,8 +23,9 @@ DECLARE = (
     "person accept it"
 )
 DRAW = (
-    "; declare `series: {kind: register}`, by which each release is of a random part of the units, or choose a method "
-    "that keeps no figures exactly, such as sequential-trees; or let a person accept it"
+    "; declare `series: {kind: register}`, by which each release is of a random part of the units, with a left_out of "
+    "200 or more, its default; or choose a method that keeps no figures exactly, such as sequential-trees; or let a "
+    "person accept it"
 )
 AGREE = (
     "; agree with the other office which of you releases these units, or how much of them, since what both releases "
@@ -67,7 +67,7 @@ def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, .
     if series.alike:
         parts.append(f"{count(series.alike)} other release(s) not tested, {ALIKE}")
     if series.exact:
-        parts.append(f"{count(series.exact)} earlier release(s) of partly the same units, {EXACT}")
+        parts.append(f"{count(series.exact)} earlier release(s) of partly the same units, {_exact(series)}")
     if series.by_other_secrets:
         parts.append(f"{count(series.by_other_secrets)} other home(s) not tested, {NOT_COMPARED}")
     undecided = few or unknown or series.alike or series.exact or series.elsewhere or series.by_other_secrets
@@ -84,6 +84,12 @@ def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, .
             needed=_needed(series),
         ),
     )
+
+
+def _exact(series: Series) -> str:
+    """Return why figures of a few units can be computed."""
+    held = f"a left_out of {count(series.left_out)} is too few to hide them" if series.left_out else ""
+    return f"while figures are kept exactly and {held or 'all units are in each'}: {COMPUTED}"
 
 
 def _needed(series: Series) -> str:
@@ -143,7 +149,7 @@ GATE = Gate(
     "measured; where all digests of other homes are by other secrets; beside the newest release of each other plan "
     "without a known unit in common whose figures are as near to the candidate's as those of other people seldom are; "
     "and where some units are in both releases and others are not, or changed, while the steps keep figures exactly "
-    "and the series draws no units. "
+    "and the series draws no units, or leaves out fewer than 200 (`left_out`). "
     "No count below the limit is shown; of joined and left neither, where one is below it.",
     evaluate=evaluate,
     limits=ChangeLimit,

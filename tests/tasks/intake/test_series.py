@@ -49,7 +49,16 @@ def test_whole_units_are_left_out_by_the_law_and_others_every_time(tmp_path: Pat
     assert drawn[0] != drawn[1]
     (note,) = REGISTER.notes(UNITS)
     assert note.startswith("of 120 statistical units 75 were left out")
+    assert "too few" not in note
     assert SeriesSection(kind="snapshot").omitted(UNITS) == len(SeriesSection().notes(UNITS)) == 0
+
+
+def test_fewer_left_out_than_hide_exact_figures_are_too_few() -> None:
+    few = SeriesSection(kind="panel", left_out=199)
+    assert (few.draws, few.too_few) == (True, 199)
+    assert "too few to hide figures that are kept exactly" in few.notes(UNITS)[-1]
+    enough = (REGISTER, SeriesSection(kind="snapshot", left_out=1), SeriesSection(kind="register", left_out=500))
+    assert [section.too_few for section in enough] == [0, 0, 0]
 
 
 def test_units_are_recognised_whatever_the_order_and_the_writing(tmp_path: Path) -> None:

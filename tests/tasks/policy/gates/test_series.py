@@ -122,6 +122,14 @@ def test_where_it_is_not_known_who_is_shared_waiting_is_not_advised() -> None:
     assert "import digests by the secret" in other.needed
 
 
+def test_where_too_few_are_left_out_the_reason_says_so() -> None:
+    found = [results(GATE, after(exact=1, left_out=few))[NAME] for few in (0, 1)]
+    assert {one.verdict for one in found} == {"inconclusive"}
+    assert "and all units are in each" in found[0].figure
+    assert "and a left_out of 1 is too few to hide them" in found[1].figure
+    assert all("left_out of 200 or more" in one.needed for one in found)
+
+
 def test_beside_another_home_offices_are_to_agree() -> None:
     """Waiting until more have joined never closes it."""
     many = UnitChanges("north/tax-0", 30, 25, None, same_variables=False, in_common=870)
