@@ -27,7 +27,7 @@ from tasks.record.attempts import rejected_attempts
 from tasks.record.entry import ReleaseFacts
 from tasks.record.exchange import by_other_secrets, releases_elsewhere
 from tasks.record.members import Members, counted
-from tasks.record.predecessors import Lineage, Predecessor, predecessors
+from tasks.record.predecessors import IN_COMMON, Lineage, Predecessor, predecessors
 
 # Earlier releases that are subtracted: those since which fewest units joined.
 AT_MOST = 12
@@ -51,10 +51,15 @@ class _Earlier:
     n_changed: int
 
     @property
+    def n_in_common(self) -> int:
+        """How many units of the candidate are in this release, too."""
+        return self.now.count - self.n_joined
+
+    @property
     def differs(self) -> bool:
         """Whether some units are in both releases, and others joined, left or changed, or it is not known."""
         differ = self.n_joined or self.n_left or self.n_changed or not self.changes.same_variables
-        return bool(differ) and self.n_joined < self.now.count
+        return bool(differ) and self.n_in_common > 0
 
     @property
     def joined(self) -> NDArray[np.bool_]:
@@ -136,7 +141,7 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
         left=sum(one.n_left > 0 and not one.n_joined for one in compared) if masked.kept else 0,
         exact=sum(one.differs for one in compared) if masked.kept and not terms.drawn else 0,
         left_out=terms.left_out,
-        alike=_alike(run, earlier, sides, masked),
+        alike=_alike(run, {one.facts.release for one in compared if one.n_in_common >= IN_COMMON}, sides, masked),
         elsewhere=tuple(_elsewhere(run, now, least)) if terms.shared else (),
         by_other_secrets=by_other_secrets(run.home, now.shared_key) if terms.shared else 0,
         rejected=rejected_attempts(run.home, terms.masking, now),
@@ -169,19 +174,24 @@ def _compared(now: Members, before: Members, facts: ReleaseFacts, least: int) ->
     return _Earlier(facts, counts, now, before, joined, left, n_changed)
 
 
-def _alike(run: Run, earlier: tuple[Predecessor, ...], sides: Sides, masked: Masked) -> int:
-    """Count other plans whose newest release, of other units as far as is known, is as near as one of the same units.
+def _alike(run: Run, by_units: set[str], sides: Sides, masked: Masked) -> int:
+    """Count plans whose newest release that is not compared by its units is as near as one of the same units.
 
-    Identifiers may have been given out anew, or others be named first. Compared are figures that are kept exactly.
+    Identifiers may have been given out anew, or others be named first, in this plan, too. Compared are figures that are
+    kept exactly.
+
+    Parameters
+    ----------
+    by_units : releases that hold at least `IN_COMMON` of the units
     """
     if isinstance(sides.original, StoredPartitions):
         return 0
     original, candidate = sides.original.load(), masked.measured.load()
     exact = {name for figure in (LEVEL_COUNTS, MEANS) for name in masked.kept.get(figure, ())}
     names = [name for name in comparable(original, candidate, masked) if name in exact]
-    known = {one.facts.release for one in earlier}
-    others = {one.facts.name: one.facts for one in ledger.find(run.home, ReleaseFacts, "published")}
-    asked = [one for one in others.values() if one.release not in known][-AT_MOST:] if names else []
+    published = (one.facts for one in ledger.find(run.home, ReleaseFacts, "published"))
+    others = {facts.name: facts for facts in published if facts.release not in by_units}
+    asked = [*others.values()][-AT_MOST:] if names else []
     found = 0
     for facts in asked:
         folder = run.home.files_of(facts.name, facts.release)

@@ -128,7 +128,8 @@ class Series:
     exact : those of partly the same units, where figures are kept exactly and all units are in each release, or so many
         that those left out do not hide the figures
     left_out : the ``left_out`` of a plan that leaves out too few; else 0
-    alike : releases without a known unit in common whose figures are as near as those of nearly the same units
+    alike : releases with fewer than five known units in common whose figures are as near as those of nearly the same
+        units
     elsewhere : changes since releases of other homes, named office/release, that hold units of the candidate
     by_other_secrets : other homes whose digests are known, where all are by other secrets than the plan's
     rejected : attempts by the same masking on nearly the same units that were rejected

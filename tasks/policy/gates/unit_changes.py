@@ -13,7 +13,7 @@ from tasks.policy.published import published_series
 NAME = "change since earlier releases"
 AT_MOST = 3
 NOT_KNOWN = "as it is not known which units they share: no identifier and other variables, or no digests"
-ALIKE = "whose figures are as near as those of nearly the same units, though no known unit is in common"
+ALIKE = "whose figures are as near as those of nearly the same units, though fewer than five known units are in common"
 COMPUTED = (
     "figures of a few units can be computed from who left, from what changed in one variable, or from several releases"
 )
@@ -146,8 +146,8 @@ GATE = Gate(
     "person decides, where it is 1 to `least_change` − 1 units of one of the three, where it is not known which units "
     "a release shares, and where its variables are others, so it is not known who changed; beside each release "
     "of another home that holds some of the units, as its file is not at hand and what both reveal together is not "
-    "measured; where all digests of other homes are by other secrets; beside the newest release of each other plan "
-    "without a known unit in common whose figures are as near to the candidate's as those of other people seldom are; "
+    "measured; where all digests of other homes are by other secrets; beside the newest release of each plan "
+    "that is not known to hold five of the units and whose figures are as near to the candidate's as those of other people seldom are; "
     "and where some units are in both releases and others are not, or changed, while the steps keep figures exactly "
     "and the series draws no units, or leaves out fewer than 200 (`left_out`). "
     "No count below the limit is shown; of joined and left neither, where one is below it.",
