@@ -12,7 +12,7 @@ from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
 from anoncore.risk.comparison import Comparison, ComparisonSettings, compare, compare_matched, compare_measures
 from anoncore.risk.copied_parts import CopiedPart, CopiedParts, copied_parts
 from anoncore.risk.density import Density, density
-from anoncore.risk.differencing import Decoded, Differencing, differencing, nearly_same
+from anoncore.risk.differencing import Decoded, Differencing, differencing
 from anoncore.risk.disclosure import (
     Disclosure,
     DisclosureSettings,
@@ -36,6 +36,7 @@ from anoncore.risk.intervals import IntervalDisclosure, interval_disclosure
 from anoncore.risk.linkability import Linkability, linkability
 from anoncore.risk.linkage import Linkage, LinkageSettings, MatchSignal, linkage
 from anoncore.risk.membership import MembershipAttack, matched_quantiles, membership_attack, nearest_distance_attack
+from anoncore.risk.nearness import nearly_same
 from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs
 from anoncore.risk.partial_copies import PartialCopies, partial_copies
 from anoncore.risk.population import individual_risk

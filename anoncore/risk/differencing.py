@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
-from scipy.stats import binom, chi2
 
 from anoncore.microdata import ComparedUnits, Microdata
 from anoncore.microdata.units import unit_means
@@ -29,10 +27,6 @@ OWN_VARIANCE = 20
 LEAST_CONTROL = 20
 # Of each upper bound, two-sided: what is read off of these very people is known, only what is luck in it is not.
 UPPER = 0.9
-# A variable is near where other people's is so seldom nearer; so seldom are so many of a table near by chance.
-LOWEST, BY_CHANCE = 0.1, 0.0101
-# Counts are whole: equal ones are as near as half a record.
-HALF = 0.25
 WAYS = ("counts of levels", "sums of numbers", "values that are new")
 # Who joined, by all variables together: each alone may reveal next to nothing of a person.
 TRACED = "traces of records"
@@ -186,62 +180,6 @@ def differencing(
     scores = np.split(trace_scores(people, moved, more), [len(joined)])
     ways.append(_traced(scores[0], scores[1], certain, len(names)))
     return Differencing(tuple(ways), control.n_units, certain.confidence)
-
-
-def nearly_same(one: Microdata, other: Microdata, *, tests: int = 1) -> bool:
-    """Return whether two releases have so near figures that they are of nearly the same people.
-
-    Parameters
-    ----------
-    one, other : Microdata, whose variables are compared that both have
-    tests : how many pairs are compared, so that chance finds one of them in 2 % at most if variables are independent
-
-    Notes
-    -----
-    Claim: none of releases by methods that draw their figures. Of independent samples of one population the statistic
-    of each variable has a χ² distribution: Pearson's of level counts, missing values as a level, equal counts being as
-    near as half a record; the squared difference of means in standard errors. The two are nearer than other people
-    would be where more variables than chance explains are in its lowest tenth, or one is nearer than chance explains;
-    each with a probability of 1 %. Of seven real tables, 100 pairs of independent samples each and all variables, none
-    to five pairs are; with 1 to 3 of 800 people left out, all; with 40, from half of the pairs on. Variables that
-    follow each other closely count as independent: of 40 numbers with correlations of 0.9, one pair in seven is.
-
-    Source: own; elementary. That data are too good to be samples: Fisher 1936, *Annals of Science* 1, 115–137.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from anoncore.microdata import Schema, Variable
-    >>> rng = np.random.default_rng(1)
-    >>> frame = pd.DataFrame({f"v{j}": rng.choice(list("abc"), 1000) for j in range(10)})
-    >>> people = Microdata(frame, Schema(Variable(name, "nominal") for name in frame))
-    >>> parts = people.take(np.arange(500)), people.take(np.arange(498)), people.take(np.arange(500, 1000))
-    >>> nearly_same(*parts[:2]), nearly_same(parts[0], parts[2])
-    (True, False)
-    """
-    near = [found for name in shared_variables((one, other)) if (found := _nearness(one, other, name)) is not None]
-    if not near:
-        return False
-    many = float(binom.sf(sum(nearness < LOWEST for nearness in near) - 1, len(near), LOWEST))
-    return min(many, len(near) * min(near)) <= BY_CHANCE / tests
-
-
-def _nearness(one: Microdata, other: Microdata, name: str) -> float | None:
-    """Return how probable it is that a variable of other people is nearer; None where it does not vary."""
-    columns = [table.frame[name] for table in (one, other)]
-    if one.schema[name].kind == "continuous":
-        values = [column.dropna().to_numpy(dtype=float) for column in columns]
-        error = sum(float(own.var()) / len(own) for own in values if len(own))
-        if not error or not all(map(len, values)):
-            return None
-        return float(chi2.cdf((values[0].mean() - values[1].mean()) ** 2 / error, 1))
-    held = [column.astype("object").map(str).value_counts() for column in columns]
-    counts = pd.concat(held, axis=1).fillna(0.0).to_numpy()
-    if len(counts) < 2:
-        return None
-    expected = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / counts.sum()
-    away = np.abs(counts - expected) + HALF
-    return float(chi2.cdf((away**2 / expected).sum(), len(counts) - 1))
 
 
 def _traced(joined: Floats, control: Floats, certain: Certainty, variables: int) -> Decoded:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
-from anoncore.microdata import ComparedUnits, Microdata, Schema
+from anoncore.microdata import ComparedUnits, Kind, Microdata, Schema, Variable
 from anoncore.risk import MEMBERSHIP_ATTACKS, AveragingAttack, averaging_attack
 from anoncore.risk.scores import Certainty
 from tasks.assessment.assess import AssessmentSection
@@ -130,11 +130,20 @@ def comparable(original: Microdata, candidate: Microdata, masked: Masked) -> lis
 
 def shared_names(folder: Path, schema: Schema) -> list[str]:
     """Return the variables of a schema that an earlier release holds with the same kind."""
-    book = folder / "codebook.json"
-    if not book.is_file():
-        return []
-    kinds = {v["name"]: v["kind"] for v in json.loads(book.read_bytes())["variables"]}
+    kinds = _kinds(folder)
     return [v.name for v in schema if kinds.get(v.name) == v.kind]
+
+
+def _kinds(folder: Path) -> dict[str, Kind]:
+    """Return the kind of each variable that an earlier release holds, by its codebook."""
+    book = folder / "codebook.json"
+    return {v["name"]: v["kind"] for v in json.loads(book.read_bytes())["variables"]} if book.is_file() else {}
+
+
+def whole_release(run: Run, folder: Path) -> Microdata | None:
+    """Return all variables of an earlier release, by its own codebook; None where it cannot be read."""
+    schema = Schema(Variable(name, kind) for name, kind in _kinds(folder).items())
+    return released_table(run, folder, schema) if len(schema) else None
 
 
 def released_table(run: Run, folder: Path, schema: Schema) -> Microdata | None:

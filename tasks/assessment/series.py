@@ -14,7 +14,7 @@ from anoncore.method import LEVEL_COUNTS, MEANS
 from anoncore.microdata import Microdata
 from anoncore.risk import differencing, nearly_same
 from anoncore.risk.scores import Certainty
-from tasks.assessment.prior_releases import comparable, released_table, shared_names
+from tasks.assessment.prior_releases import comparable, released_table, shared_names, whole_release
 from tasks.common.partitions import StoredPartitions
 from tasks.common.run import Run
 from tasks.intake.members import recognise
@@ -178,7 +178,7 @@ def _alike(run: Run, by_units: set[str], sides: Sides, masked: Masked) -> int:
     """Count plans whose newest release that is not compared by its units is as near as one of the same units.
 
     Identifiers may have been given out anew, or others be named first, in this plan, too. Compared are figures that are
-    kept exactly.
+    kept exactly, whatever the earlier release calls the variables and their levels.
 
     Parameters
     ----------
@@ -186,19 +186,14 @@ def _alike(run: Run, by_units: set[str], sides: Sides, masked: Masked) -> int:
     """
     if isinstance(sides.original, StoredPartitions):
         return 0
-    original, candidate = sides.original.load(), masked.measured.load()
     exact = {name for figure in (LEVEL_COUNTS, MEANS) for name in masked.kept.get(figure, ())}
-    names = [name for name in comparable(original, candidate, masked) if name in exact]
+    candidate = masked.measured.load()
+    names = [name for name in comparable(sides.original.load(), candidate, masked) if name in exact]
     published = (one.facts for one in ledger.find(run.home, ReleaseFacts, "published"))
     others = {facts.name: facts for facts in published if facts.release not in by_units}
     asked = [*others.values()][-AT_MOST:] if names else []
-    found = 0
-    for facts in asked:
-        folder = run.home.files_of(facts.name, facts.release)
-        shared = shared_names(folder, original.schema.select(names))
-        before = released_table(run, folder, original.schema.select(shared)) if shared else None
-        found += before is not None and nearly_same(before, candidate.select(shared), tests=len(asked))
-    return found
+    tables = (whole_release(run, run.home.files_of(facts.name, facts.release)) for facts in asked)
+    return sum(nearly_same(one, candidate.select(names), tests=len(asked)) for one in tables if one is not None)
 
 
 def _subtracted(

@@ -147,6 +147,18 @@ def test_the_same_plan_with_identifiers_given_out_anew_is_compared_by_its_figure
     assert gate(released(office, home, strangers, ALL)).verdict == "pass"
 
 
+def test_other_names_kinds_and_labels_do_not_hide_that_people_are_the_same(office, home, people):
+    everyone = people(900)
+    approved(home, released(office, home, everyone, ALL))
+    other = everyone[1:].assign(person=[f"n{number}" for number in range(899)], age=everyone["age"] + 1)
+    other["region"] = "of " + other["region"]
+    path = office(other.rename(columns={"region": "area"}), step=STEP, more=ALL)
+    text = path.read_text().replace("name: office", "name: other", 1).replace("name: region", "name: area")
+    path.write_text(text.replace("kind: ordinal", "kind: nominal"))
+    found = gate(carry_out(load_plan(path), home, Direct()))
+    assert "1 other release(s) not tested, whose figures are as near" in found.figure
+
+
 def test_a_step_that_treats_one_variable_does_not_hide_what_the_others_keep_exactly(office, home, people):
     everyone, steps = people(300), f"{{method: pram, variables: [region], keep: 0.9}}\n  - {STEP}"
     outcomes = []

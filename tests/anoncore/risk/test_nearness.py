@@ -1,0 +1,93 @@
+"""Releases of the same people have nearer figures than those of others, whatever variables and levels are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.risk import nearly_same
+from anoncore.risk.nearness import MOST_LEVELS
+
+N = 1500
+SHARES = ([0.5, 0.5], [0.45, 0.35, 0.15, 0.05], [0.3, 0.3, 0.2, 0.2], [0.7, 0.3], [0.6, 0.4], [0.7, 0.3], [0.98, 0.02])
+
+
+def people(seed: int = 0, size: int = N, repeated: int = 1) -> pd.DataFrame:
+    """Return persons with levels that depend on each other, and two numbers."""
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=size)
+    columns = {}
+    for number, shares in enumerate(SHARES * repeated):
+        values = 0.4 * common + 0.9 * rng.normal(size=size)
+        ends = np.quantile(0.98 * np.random.default_rng(9).normal(size=10_000), np.cumsum(shares)[:-1])
+        columns[f"v{number}"] = np.array(list("abcd"))[np.searchsorted(ends, values)]
+    numbers = {f"n{j}": 120 + 15 * (0.4 * common + 0.9 * rng.normal(size=size)) for j in range(2)}
+    return pd.DataFrame(columns | numbers)
+
+
+def table(frame: pd.DataFrame, kind: str = "nominal") -> Microdata:
+    kinds = {name: "continuous" if frame[name].dtype == float else kind for name in frame}
+    return Microdata(frame.reset_index(drop=True), Schema(Variable(name, of) for name, of in kinds.items()))
+
+
+def renamed(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.rename(columns=lambda name: f"{name}_x")
+
+
+def relabelled(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.apply(lambda column: column if column.dtype == float else "of " + column)
+
+
+def permuted(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.rename(columns=dict(zip(frame, [*frame][::-1], strict=True)))
+
+
+AS: tuple[Callable[[pd.DataFrame], pd.DataFrame], ...] = (
+    pd.DataFrame.copy,
+    renamed,
+    relabelled,
+    permuted,
+    lambda frame: renamed(relabelled(frame)),
+    lambda frame: frame.drop(columns=["v0", "v3"]).assign(month="May"),
+)
+
+
+@pytest.mark.parametrize("written", AS)
+def test_the_same_people_but_one_are_found_whatever_they_are_called(
+    written: Callable[[pd.DataFrame], pd.DataFrame],
+) -> None:
+    for seed in range(5):
+        everyone = people(seed)
+        assert nearly_same(table(everyone), table(written(everyone[1:]), kind="ordinal"), tests=10)
+
+
+@pytest.mark.parametrize("written", AS[:5])
+def test_other_people_are_seldom_taken_for_the_same(written: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    found = [nearly_same(table(people(seed)), table(written(people(seed + 500)))) for seed in range(60)]
+    assert sum(found) <= 3
+
+
+def test_a_part_of_the_people_is_found_by_many_variables_and_others_are_not() -> None:
+    found = []
+    for seed in range(10):
+        everyone = people(seed, 2 * N, repeated=4)
+        pairs = (everyone[:N], everyone), (everyone[:N], people(seed + 500, 2 * N, repeated=4))
+        found.append([nearly_same(table(other), table(part)) for part, other in pairs])
+    part, others = np.sum(found, axis=0)
+    assert part >= 9
+    assert others == 0
+
+
+def test_without_a_variable_that_varies_nothing_is_near() -> None:
+    constant = table(pd.DataFrame({"month": ["May"] * 9, "year": [2024.0] * 9}))
+    assert not nearly_same(constant, constant)
+
+
+def test_many_levels_of_other_labels_are_not_compared() -> None:
+    codes = pd.DataFrame({"code": [f"c{number}" for number in range(2 * MOST_LEVELS)] * 3})
+    assert nearly_same(table(codes), table(codes))
+    assert not nearly_same(table(codes), table(relabelled(codes)))
