@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
@@ -136,8 +137,17 @@ def shared_names(folder: Path, schema: Schema) -> list[str]:
 
 def _kinds(folder: Path) -> dict[str, Kind]:
     """Return the kind of each variable that an earlier release holds, by its codebook."""
+    return {v["name"]: v["kind"] for v in _codebook(folder).get("variables", [])}
+
+
+def released_records(folder: Path) -> int | None:
+    """Return how many records an earlier release holds; None where its codebook is gone."""
+    return _codebook(folder).get("records")
+
+
+def _codebook(folder: Path) -> dict[str, Any]:
     book = folder / "codebook.json"
-    return {v["name"]: v["kind"] for v in json.loads(book.read_bytes())["variables"]} if book.is_file() else {}
+    return json.loads(book.read_bytes()) if book.is_file() else {}
 
 
 def whole_release(run: Run, folder: Path) -> Microdata | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from operator import itemgetter
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from anoncore.method import LEVEL_COUNTS, MEANS
 from anoncore.microdata import Microdata
 from anoncore.risk import differencing, nearly_same
 from anoncore.risk.scores import Certainty
-from tasks.assessment.prior_releases import comparable, released_table, shared_names, whole_release
+from tasks.assessment.prior_releases import comparable, released_records, released_table, shared_names, whole_release
 from tasks.common.partitions import StoredPartitions
 from tasks.common.run import Run
 from tasks.intake.members import recognise
@@ -31,6 +32,8 @@ from tasks.record.predecessors import IN_COMMON, Lineage, Predecessor, predecess
 
 # Earlier releases that are subtracted: those since which fewest units joined.
 AT_MOST = 12
+# Releases that are compared by their figures: those whose numbers of records are nearest.
+BY_FIGURES = 50
 # People who joined or changed, and people of the control, at most.
 PEOPLE = 2000
 
@@ -175,7 +178,7 @@ def _compared(now: Members, before: Members, facts: ReleaseFacts, least: int) ->
 
 
 def _alike(run: Run, by_units: set[str], sides: Sides, masked: Masked) -> int:
-    """Count plans whose newest release that is not compared by its units is as near as one of the same units.
+    """Count the releases, not compared by their units, whose figures are as near as those of nearly the same units.
 
     Identifiers may have been given out anew, or others be named first, in this plan, too. Compared are figures that are
     kept exactly, whatever the earlier release calls the variables and their levels.
@@ -189,11 +192,17 @@ def _alike(run: Run, by_units: set[str], sides: Sides, masked: Masked) -> int:
     exact = {name for figure in (LEVEL_COUNTS, MEANS) for name in masked.kept.get(figure, ())}
     candidate = masked.measured.load()
     names = [name for name in comparable(sides.original.load(), candidate, masked) if name in exact]
-    published = (one.facts for one in ledger.find(run.home, ReleaseFacts, "published"))
-    others = {facts.name: facts for facts in published if facts.release not in by_units}
-    asked = [*others.values()][-AT_MOST:] if names else []
-    tables = (whole_release(run, run.home.files_of(facts.name, facts.release)) for facts in asked)
+    asked = _nearest_in_size(run, by_units, len(candidate)) if names else []
+    tables = (whole_release(run, folder) for folder in asked)
     return sum(nearly_same(one, candidate.select(names), tests=len(asked)) for one in tables if one is not None)
+
+
+def _nearest_in_size(run: Run, but: set[str], records: int) -> list[Path]:
+    """Return the folders of the published releases whose numbers of records are nearest, at most `BY_FIGURES`."""
+    published = {one.facts.release: one.facts for one in ledger.find(run.home, ReleaseFacts, "published")}
+    folders = [run.home.files_of(one.name, one.release) for one in published.values() if one.release not in but]
+    sizes = [(abs(size - records), folder) for folder in folders if (size := released_records(folder)) is not None]
+    return [folder for _, folder in sorted(sizes, key=itemgetter(0))[:BY_FIGURES]]
 
 
 def _subtracted(

@@ -147,6 +147,16 @@ def test_the_same_plan_with_identifiers_given_out_anew_is_compared_by_its_figure
     assert gate(released(office, home, strangers, ALL)).verdict == "pass"
 
 
+def test_a_release_of_others_in_between_hides_nothing(office, home, people):
+    everyone = people(900)
+    approved(home, released(office, home, everyone, ALL))
+    strangers = people(700, seed=5).assign(person=[f"s{number}" for number in range(700)])
+    approved(home, released(office, home, strangers, ALL))
+    renumbered = everyone.assign(person=[f"n{number}" for number in range(900)], age=everyone["age"] + 1)
+    found = gate(released(office, home, renumbered[1:], ALL, name="other"))
+    assert "1 other release(s) not tested, whose figures are as near" in found.figure
+
+
 def test_other_names_kinds_and_labels_do_not_hide_that_people_are_the_same(office, home, people):
     everyone = people(900)
     approved(home, released(office, home, everyone, ALL))

@@ -147,7 +147,8 @@ GATE = Gate(
     "a release shares, and where its variables are others, so it is not known who changed; beside each release "
     "of another home that holds some of the units, as its file is not at hand and what both reveal together is not "
     "measured; where all digests of other homes are by other secrets; beside each release that is not known to hold "
-    "five of the units and whose figures are as near to the candidate's as those of other people seldom are; "
+    "five of the units, of the 50 nearest in number of records, and whose figures are as near to the candidate's as "
+    "those of other people seldom are; "
     "and where some units are in both releases and others are not, or changed, while the steps keep figures exactly "
     "and the series draws no units, or leaves out fewer than 200 (`left_out`). "
     "No count below the limit is shown; of joined and left neither, where one is below it.",
