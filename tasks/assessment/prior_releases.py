@@ -8,9 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
 from anoncore.microdata import ComparedUnits, Kind, Microdata, Schema, Variable
+from anoncore.recoding import Recoding, recoded
 from anoncore.risk import MEMBERSHIP_ATTACKS, AveragingAttack, averaging_attack
 from anoncore.risk.scores import Certainty
 from tasks.assessment.assess import AssessmentSection
@@ -140,6 +143,46 @@ def _kinds(folder: Path) -> dict[str, Kind]:
     return {v["name"]: v["kind"] for v in _codebook(folder).get("variables", [])}
 
 
+def in_levels_of(
+    people: Microdata, before: Microdata | None, recodings: tuple[Recoding, ...]
+) -> tuple[Microdata | None, int]:
+    """Return an earlier release in the levels of people, and how many variables of both have no level in common.
+
+    It may hold the levels of the source, which are recoded as the people's were, or levels that were recoded alike.
+
+    Parameters
+    ----------
+    people : records of the source, recoded
+    before : all variables of the earlier release; None where it cannot be read
+    recodings : by which the people's levels became coarser
+    """
+    kinds = {} if before is None else {v.name: v.is_categorical for v in before.schema}
+    both = [v for v in people.schema if kinds.get(v.name) == v.is_categorical]
+    if before is None or not both:
+        return None, 0
+    variables = [replace(before.schema[v.name], precision=v.precision) for v in both]
+    before = Microdata.trusted(before.frame[[v.name for v in both]], Schema(variables), before.units)
+    # Numbers that were put into intervals stay in their middles.
+    coarse, taken = recoded(before, recodings), dict[str, Microdata]()
+    for v in both:
+        as_it_is, again = (_known(people, table, v.name) for table in (before, coarse))
+        if max(as_it_is, again) > 0:
+            taken[v.name] = before if v.is_categorical and as_it_is >= again else coarse
+    if not taken:
+        return None, len(both)
+    frame = pd.DataFrame({name: table.frame[name] for name, table in taken.items()})
+    schema = Schema(table.schema[name] for name, table in taken.items())
+    return Microdata.trusted(frame, schema, before.units), len(both) - len(taken)
+
+
+def _known(people: Microdata, table: Microdata, name: str) -> float:
+    """Return the share of the records whose level of a variable is one of the people's, or whose number is present."""
+    column = table.frame[name]
+    if people.schema[name].is_categorical:
+        return float(column.isin(people.frame[name].dropna().unique()).mean())
+    return float(column.notna().mean())
+
+
 def released_records(folder: Path) -> int | None:
     """Return how many records an earlier release holds; None where its codebook is gone."""
     return _codebook(folder).get("records")
@@ -152,8 +195,8 @@ def _codebook(folder: Path) -> dict[str, Any]:
 
 def whole_release(run: Run, folder: Path) -> Microdata | None:
     """Return all variables of an earlier release, by its own codebook; None where it cannot be read."""
-    schema = Schema(Variable(name, kind) for name, kind in _kinds(folder).items())
-    return released_table(run, folder, schema) if len(schema) else None
+    variables = [Variable(name, kind) for name, kind in _kinds(folder).items()]
+    return released_table(run, folder, Schema(variables)) if variables else None
 
 
 def released_table(run: Run, folder: Path, schema: Schema) -> Microdata | None:

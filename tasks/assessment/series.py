@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from anoncore.method import LEVEL_COUNTS, MEANS
 from anoncore.microdata import Microdata
+from anoncore.recoding import Recoding, recoded
 from anoncore.risk import differencing, nearly_same
 from anoncore.risk.scores import Certainty
-from tasks.assessment.prior_releases import comparable, released_records, released_table, shared_names, whole_release
+from tasks.assessment.prior_releases import comparable, in_levels_of, released_records, whole_release
 from tasks.common.partitions import StoredPartitions
 from tasks.common.run import Run
 from tasks.intake.members import recognise
@@ -210,23 +211,24 @@ def _subtracted(
 ) -> tuple[tuple[PairDifferencing, ...], int]:
     """Return the attacks with some releases since which units joined or changed, and on how many that joined.
 
-    Where all of a panel changed there is no one to compare them with: nothing is asked about those who changed.
+    Where all of a panel changed there is no one to compare them with: nothing is asked about those who changed. People
+    are in the levels of the candidate.
     """
     joined, changed = _fewest(compared, "n_joined"), _fewest(compared, "n_changed")
     if not (joined or changed) or isinstance(sides.original, StoredPartitions):
         return (), len(joined)
-    original, candidate = sides.original.load(), masked.measured.load()
+    original, candidate = recoded(sides.original.load(), masked.recodings), masked.measured.load()
     names = comparable(original, candidate, masked)
     targets = [(one, one.joined, False) for one in joined] + [(one, one.changed, True) for one in changed]
     pairs = []
     for one, units, only_changed in targets if names else ():
         folder = run.home.files_of(one.facts.name, one.facts.release)
-        shared = shared_names(folder, original.schema.select(names))
-        before = released_table(run, folder, original.schema.select(shared)) if shared else None
+        before, lacking = in_levels_of(original.select(names), whole_release(run, folder), masked.recodings)
+        shared = [] if before is None else [*before.schema.names]
         tables = (
             candidate,
             _some(run, original, np.flatnonzero(units)),
-            _control(run, one, original, sides),
+            _control(run, one, original, sides, masked.recodings),
         )
         attack = before and differencing(
             before,
@@ -236,7 +238,7 @@ def _subtracted(
         )
         if attack:
             shown = None if one.changes.few else attack
-            pairs.append(PairDifferencing(one.facts.release, attack.verdict(limit), shown, only_changed))
+            pairs.append(PairDifferencing(one.facts.release, attack.verdict(limit), shown, only_changed, lacking))
     return tuple(pairs), len(joined)
 
 
@@ -246,11 +248,13 @@ def _fewest(compared: list[_Earlier], what: Literal["n_joined", "n_changed"]) ->
     return [one for n, one in sorted(some, key=itemgetter(0)) if n][:AT_MOST]
 
 
-def _control(run: Run, earlier: _Earlier, original: Microdata, sides: Sides) -> Microdata:
+def _control(
+    run: Run, earlier: _Earlier, original: Microdata, sides: Sides, recodings: tuple[Recoding, ...]
+) -> Microdata:
     """Return a random part of the people who joined neither, nor changed."""
     control, others = original, np.flatnonzero(earlier.stayed)
     if sides.reference is not None:
-        control = sides.reference.load()
+        control = recoded(sides.reference.load(), recodings)
         others = np.arange(control.n_units)
     return _some(run, control, others)
 

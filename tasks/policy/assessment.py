@@ -97,12 +97,14 @@ class PairDifferencing:
     verdict : by the plan's limit
     attack : None where so few units joined, left or changed that their number could be computed from its figures
     changed : whether it asks about units that changed, and not about those that joined
+    lacking : variables of both releases that are not compared, as they have no level in common
     """
 
     release: str
     verdict: Verdict
     attack: Differencing | None
     changed: bool = False
+    lacking: int = 0
 
     @property
     def few(self) -> bool:

@@ -27,6 +27,7 @@ MORE = (
     "`policy: differencing`, or let a person accept it"
 )
 WHY = "as there are too few other people, no variable in common or no files"
+LEVELS = "as of some no level is in common: they were recoded in another way"
 LEFT = "as units only left since the earlier releases, whose records are no longer at hand"
 FEW = "no figure is shown where few joined, left or changed: their number could be computed from it"
 
@@ -51,7 +52,8 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: DifferencingL
         return ()
     passes, areas = (times * policy.differencing for times in (PASSES_WITHIN, AREA_PASSES_WITHIN))
     verdicts = {one.attack.verdict(policy.differencing) if one.attack else one.verdict for one in series.pairs}
-    undecided = {"inconclusive"} if series.untested or series.left or not verdicts else set()
+    lacking = any(pair.lacking for pair in series.pairs)
+    undecided = {"inconclusive"} if series.untested or series.left or lacking or not verdicts else set()
     shown, figure = [attack for _, attack in _shown(series)], _without_figures(series)
     worst = shown[0].worst if shown else None
     if worst:
@@ -103,6 +105,7 @@ def _without_figures(series: Series) -> list[str]:
     kinds = (
         (withheld, "not shown, as few joined, left or changed, or it is not known how many"),
         (series.untested, f"not tested, {WHY}"),
+        (len({pair.release for pair in series.pairs if pair.lacking}), f"not tested by all variables, {LEVELS}"),
         (series.left, "not tested, as units only left, whose records are no longer at hand"),
         (series.not_tried, "not tried, as more joined since"),
     )
@@ -150,14 +153,15 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 GATE = Gate(
     name=NAME,
     description="Each of the earlier releases since which fewest people joined, or changed, up to twelve, is "
-    "subtracted from the candidate: counts of levels, sums of numbers, and values that are new or, of numbers, more "
-    "frequent, on average over the variables of each way; and the traces of all variables together, which show who "
-    "joined or changed by an area under the ROC curve, of which what is above 0.5 counts. Fail when more of their "
-    "values are shown to be read off than of others, or they are shown to be distinguished, by more than "
-    "`differencing`, all pairs together at 99 % confidence; pass when each is shown at 95 % to be within three times "
-    "as much, an area within twice as much above 0.5. Inconclusive where a pair cannot be subtracted since which "
-    "people joined, and where people only left while the steps keep figures exactly, since their records are no longer "
-    "at hand. No figure is shown of pairs between which few joined, left or changed.",
+    "subtracted from the candidate, in the candidate's levels: counts of levels, sums of numbers, and values that are "
+    "new or, of numbers, more frequent, on average over the variables of each way; and the traces of all variables "
+    "together, which show who joined or changed by an area under the ROC curve, of which what is above 0.5 counts. "
+    "Fail when more of their values are shown to be read off than of others, or they are shown to be distinguished, by "
+    "more than `differencing`, all pairs together at 99 % confidence; pass when each is shown at 95 % to be within "
+    "three times as much, an area within twice as much above 0.5. Inconclusive where a pair cannot be subtracted since "
+    "which people joined, where of a variable of both no level is in common, and where people only left while the "
+    "steps keep figures exactly, since their records are no longer at hand. No figure is shown of pairs between which "
+    "few joined, left or changed.",
     evaluate=evaluate,
     limits=DifferencingLimit,
     individual=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -94,6 +95,12 @@ def test_a_difference_that_cannot_be_tested_says_so() -> None:
     assert verdict.decision == "await", "no setting about membership accepts it"
     (row,) = DIFFERENCING.attacks(published(given))
     assert row.outcome == "not tested"
+
+
+def test_a_variable_without_a_level_in_common_leaves_a_pair_open() -> None:
+    found = results(DIFFERENCING, after(pairs=(replace(pair(0.01), lacking=2),)))[DIFFERENCE]
+    assert found.verdict == "inconclusive"
+    assert "1 pair(s) not tested by all variables" in found.figure
 
 
 def test_no_figure_is_shown_from_which_a_small_number_follows() -> None:
