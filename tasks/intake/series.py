@@ -30,8 +30,9 @@ class SeriesSection(Section):
         other people every time; nothing is drawn. Without it nothing is drawn either. A plan that draws must not state
         its seed, which would draw the same units again.
     left_out : L, which says how many are not drawn: of N units L·N / (N + L), rounded. More hide newcomers better and
-        cost accuracy: errors of means and shares grow as if by a factor of the square root of 1 + L / N. With fewer
-        than 200 figures that the steps keep exactly are not hidden, and a person is asked as where nothing is drawn.
+        cost accuracy: errors of means and shares grow as if by a factor of the square root of 1 + L / N. Means
+        of T releases have the noise of L / T. With fewer than 200 figures that the steps keep exactly are not hidden,
+        and a person is asked as where nothing is drawn.
     shared : names a secret that another home has, too. The home then keeps digests of the units' identifiers by it,
         which ``anonflow digests export`` writes, and compares the releases of others that were imported. Without it
         other homes are not known.
