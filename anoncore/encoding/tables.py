@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from anoncore.encoding.block import NumericScale
 from anoncore.encoding.encoder import Encoder
 from anoncore.microdata import ComparedUnits, Microdata
 
@@ -41,6 +42,20 @@ class EncodedTables:
         assert x is not None
         assert y is not None
         return cls(original, released, reference, encoder, x, y, r)
+
+    def on_scale(self, numeric: NumericScale) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
+        """Return x, y and r with numbers on another scale; None where no variable is encoded otherwise.
+
+        Axes along which a method masks are straight on the scale of that method alone.
+        """
+        numbers = [block for block in self.encoder.blocks if block.variable.kind == "continuous"]
+        if not numbers or (numeric == "linear" and all(block.floor is None for block in numbers)):
+            return None
+        encoder = Encoder.fit(self.original, numeric=numeric)
+        x, y, r = (None if t is None else encoder.encode(t) for t in (self.original, self.released, self.reference))
+        assert x is not None
+        assert y is not None
+        return x, y, r
 
     @property
     def unmasked(self) -> EncodedTables:

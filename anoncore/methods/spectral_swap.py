@@ -77,7 +77,8 @@ class SpectralSwap(Method):
         Over how many ranks, either way, scores are averaged and moved before permuting, so that none survives.
         "auto" takes 20 ranks times the square root of the number of encoded columns, at most 60 and at most an
         eighth of the records. None, as in the paper, leaves every score as it was: an attacker who finds an
-        axis, which is easy with few columns, recognises members with certainty.
+        axis, which is easy with few columns, recognises members with certainty. With exact covariances or clusters,
+        a stated jitter needs the decision of a person: scores then recur along axes that are not looked for.
     """
 
     title: ClassVar[str] = "Spectral swapping"
@@ -127,13 +128,21 @@ class SpectralSwap(Method):
 
     @property
     def publishes_source_values(self) -> str:
-        """Why numbers that a single record holds are published: exact marginals consist of them."""
-        if self.marginals != "exact":
-            return ""
-        return (
-            "marginals: exact publishes every number of the source but the largest and smallest: who knows a number "
-            "that one person holds, such as an exact amount, learns whether that person took part"
-        )
+        """Why single records may show: exact marginals are their numbers, and some scores are not looked for."""
+        reasons = []
+        if self.marginals == "exact":
+            reasons.append(
+                "marginals: exact publishes every number of the source but the largest and smallest: who knows a "
+                "number that one person holds, such as an exact amount, learns whether that person took part"
+            )
+        if self.jitter != "auto" and (self.exact_covariance or self.local > 1):
+            option = "exact_covariance" if self.exact_covariance else "local"
+            reasons.append(
+                f"jitter: {'null' if self.jitter is None else self.jitter} with {option} leaves principal scores of "
+                "single persons as they are, or nearly, along axes that the assessment does not look for; leave jitter "
+                "at auto"
+            )
+        return "; ".join(reasons)
 
     @property
     def invariants(self) -> tuple[str, ...]:

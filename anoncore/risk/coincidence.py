@@ -13,22 +13,24 @@ from anoncore.kernels.principal_axes import basis
 from anoncore.kernels.rows import row_blocks
 from anoncore.kernels.threads import in_threads, one_blas_thread
 from anoncore.microdata.units import unit_codes
+from anoncore.risk._axis_search import searched_axes
 from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk.membership import MembershipAttack, membership_attack
 from anoncore.risk.scores import SINGLE, Certainty
 
 NARROW = 8  # columns of the encoded matrix up to which axes are searched for
 
-_SCALES = ((1, 10, 1.0), (3, 30, 2.0), (10, 100, 3.0))  # released scores near, around, and the weight of their ratio
+# Released scores near, around, and the weight of their ratio, of each form of the evidence: for scores that recur as
+# they were or nearly, and for scores that were moved by some ranks.
+_FORMS = (
+    ((1, 10, 1.0), (3, 30, 2.0), (10, 100, 3.0)),
+    ((5, 50, 1.0),),
+    ((12, 120, 1.0),),
+)
 _NULL = 1e-8  # axes shorter than this, relative to the longest, hold rounding noise
 _SAME = 1e-9  # of an axis's standard deviation; closer scores are one
 
-_LEAST = 1e-300
 _UNITS_PER_COLUMN = 50  # from which the axes of the original are the population's
-_CANDIDATES = 600  # orientations tried by the search
-_POOL, _ROWS = 500, 4000  # people of either side, and released rows, by whom orientations are compared
-_REFINEMENTS = 4  # each looks around the best orientation so far, a quarter as far as the one before
-_DISTINCT = 0.9  # axes whose released scores correlate more are one
 
 Axes = Literal["columns", "released", "original", "people", "searched", "given"]
 
@@ -74,12 +76,13 @@ def score_coincidence_attack(
 
     On each axis a person scores the evidence −Σ_s c_s log((g_s + δ)/(w_s + δ)) that released scores lie closer to
     the person's than they would by chance: g_1 is the gap to the nearest, the other g_s and all w_s are the mean
-    spacings of the so many released scores around it, δ a billionth of the axis's standard deviation. The axes
-    are, in turn, the columns; the principal axes of the release; those of the original, which an attacker has to
-    guess and the assessment knows; and, with at most eight columns, those that a search finds on which the scores of
-    a list of people, members or not, coincide most with released ones. With fewer than 50 units per column those of
-    members and non-members together replace the original's, which then follow accidents of the members and separate
-    them from anybody in a harmless release too. The turn that separates most is returned.
+    spacings of the so many released scores around it, δ a billionth of the axis's standard deviation. Three forms of
+    it are tried: 1, 3 and 10 scores together, relative to ten times as many; 5; and 12, for scores that were moved by
+    some ranks. The axes are, in turn, the columns; the principal axes of the release; those of the original, which an
+    attacker has to guess and the assessment knows; and, with at most eight columns, those that a search finds on which
+    the scores of a list of people, members or not, coincide most with released ones. With fewer than 50 units per
+    column those of members and non-members together replace the original's, which then follow accidents of the
+    members and separate them from anybody in a harmless release too. What separates most is returned.
 
     Parameters
     ----------
@@ -102,8 +105,9 @@ def score_coincidence_attack(
     -----
     Spectral swapping without jitter permutes every score and changes none, so that one axis found separates members
     with certainty. The search does not know who is a member, and so does not favour members by chance. A release
-    without any variation has no axis: AUC 0.5. O((N + L + M)·(n² + n·log M)), the search 600 orientations of at
-    most 1000 people and 4000 rows. Source: docs/explanation/risk.md.
+    without any variation has no axis: AUC 0.5. O((N + L + M)·(n² + n·log M)); the search: see
+    `anoncore.risk._axis_search`. An axis along which a method masks is straight only on the scale of that method.
+    Source: docs/explanation/risk.md.
 
     Examples
     --------
@@ -116,33 +120,39 @@ def score_coincidence_attack(
     others = matrix("reference", reference, members.shape[1])
     points = matrix("released", released, members.shape[1])
     with one_blas_thread():
-        tried: dict[Axes, Floats] = (
-            {
-                "columns": np.eye(members.shape[1]),
-                "released": basis(points).loadings,
-                **_secret(members, others, len(np.unique(unit_codes(certainty.units.members, len(members))))),
-            }
+        tried: list[tuple[Axes, Floats]] = (
+            _tried(members, others, points, len(np.unique(unit_codes(certainty.units.members, len(members)))))
             if loadings is None
-            else {"given": _known(loadings, members.shape[1])}
+            else [("given", _known(loadings, members.shape[1]))]
         )
-        if loadings is None and 1 < members.shape[1] <= NARROW:
-            tried["searched"] = _searched(members, others, points, list(tried.values())[1:])
-    sure, tests, units = certainty.confidence, certainty.over(len(tried)).tests, certainty.units
+    sure, tests, units = certainty.confidence, certainty.over(len(tried) * len(_FORMS)).tests, certainty.units
     attacks = [
         ScoreCoincidence(
             membership_attack(*scores, confidence=sure, tests=tests, units=units), n_axes, len(points), name
         )
-        for name, axes in tried.items()
-        for *scores, n_axes in [_evidence(members, others, points, axes)]
+        for name, axes in tried
+        for *sides, n_axes in [_evidence(members, others, points, axes)]
+        for scores in zip(*sides, strict=True)
     ]
     return max(attacks, key=lambda one: (one.attack.lower, one.attack.auc))
 
 
-def _secret(members: Floats, others: Floats, units: int) -> dict[Axes, Floats]:
+def _tried(members: Floats, others: Floats, points: Floats, units: int) -> list[tuple[Axes, Floats]]:
+    """Return the axes that are tried, by their names."""
+    columns = members.shape[1]
+    secret, released = _secret(members, others, units), basis(points).loadings
+    tried: list[tuple[Axes, Floats]] = [("columns", np.eye(columns)), ("released", released), secret]
+    if 1 < columns <= NARROW:
+        starts = [released, secret[1], *([np.array([[1.0, 1.0], [1.0, -1.0]])] if columns == 2 else [])]
+        tried += [("searched", axes) for axes in searched_axes(members, others, points, starts)]
+    return tried
+
+
+def _secret(members: Floats, others: Floats, units: int) -> tuple[Axes, Floats]:
     """Return the axes of the original, or the nearest to them that do not follow accidents of the members."""
     if units >= _UNITS_PER_COLUMN * members.shape[1]:
-        return {"original": basis(members).loadings}
-    return {"people": basis(np.concatenate([members, others])).loadings}
+        return "original", basis(members).loadings
+    return "people", basis(np.concatenate([members, others])).loadings
 
 
 def _known(loadings: ArrayLike, columns: int) -> Floats:
@@ -153,7 +163,7 @@ def _known(loadings: ArrayLike, columns: int) -> Floats:
 
 
 def _evidence(members: Floats, others: Floats, points: Floats, axes: Floats) -> tuple[Floats, Floats, int]:
-    """Return the scores of members and of non-members, and the number of axes along which the release varies."""
+    """Return (forms, N) scores of members, those of non-members, and the number of axes along which rows vary."""
     centre = points.mean(axis=0)
     with one_blas_thread():
         sides = [_along(rows, centre, axes) for rows in (members, others, points)]
@@ -164,7 +174,7 @@ def _evidence(members: Floats, others: Floats, points: Floats, axes: Floats) -> 
         there, same = np.sort(sides[2][axis]), _SAME * float(spread[axis])
         return [_closeness(side[axis], there, same) / len(kept) for side in sides[:2]]
 
-    scores = np.zeros(len(members)), np.zeros(len(others))
+    scores = np.zeros((len(_FORMS), len(members))), np.zeros((len(_FORMS), len(others)))
     for closeness in in_threads(on_axis, kept.tolist()):
         for score, close in zip(scores, closeness, strict=True):
             score += close
@@ -180,10 +190,11 @@ def _along(table: Floats, centre: Floats, axes: Floats) -> Floats:
 
 
 def _closeness(asked: Floats, there: Floats, same: float) -> Floats:
-    """Return (q,) evidence that each value asked for is close to the sorted scores, at three scales."""
+    """Return (forms, q) evidence that each value asked for is close to the sorted scores."""
     at = _places(asked, there)
-    near = {1: _gap(asked, there, at)} | {n: _spacing(there, at, n) for n in (3, 10, 30, 100)}
-    return np.asarray(sum(c * (np.log(near[wide] + same) - np.log(near[close] + same)) for close, wide, c in _SCALES))
+    around = {n for form in _FORMS for close, wide, _ in form for n in (close, wide)} - {1}
+    near = {1: np.log(_gap(asked, there, at) + same)} | {n: np.log(_spacing(there, at, n) + same) for n in around}
+    return np.array([sum(weight * (near[wide] - near[close]) for close, wide, weight in form) for form in _FORMS])
 
 
 def _places(asked: Floats, there: Floats) -> Indices:
@@ -208,67 +219,3 @@ def _spacing(there: Floats, at: Indices, around: int) -> Floats:
 
 def _taken(there: Floats, at: Indices) -> Floats:
     return np.take_along_axis(there, np.clip(at, 0, there.shape[-1] - 1), axis=-1)
-
-
-def _searched(members: Floats, others: Floats, points: Floats, starts: list[Floats]) -> Floats:
-    """Return (n, p ≤ n) axes on which the scores of people, members or not, coincide most with released ones.
-
-    From each start, an axis is turned towards each other in planes (Givens rotations), in ever smaller steps. Any
-    linear combination of columns may result, so that no scaling of the columns has to be known.
-    """
-    size = min(_POOL, len(members), len(others))
-    people = np.vstack([_thinned(members, size), _thinned(others, size)])
-    rows, columns = _thinned(points, _ROWS), points.shape[1]
-    if columns == 2:
-        starts = [*starts, np.array([[1.0, 1.0], [1.0, -1.0]])]
-    steps = max(_CANDIDATES // (len(starts) * columns * max(columns - 1, 1) * _REFINEMENTS), 3) | 1
-    climbed = [
-        one
-        for axes in starts
-        for one in in_threads(lambda at, axes=axes: _climb(people, rows, axes, at, steps), range(columns))  # type: ignore[misc]
-    ]
-    chosen: list[Floats] = []
-    for _, axis in sorted(climbed, key=lambda one: -one[0]):
-        scores = _standard(rows @ axis)
-        if len(chosen) < columns and all(
-            abs(float((scores * _standard(rows @ other)).mean())) < _DISTINCT for other in chosen
-        ):
-            chosen.append(axis)
-    return np.column_stack(chosen)
-
-
-def _climb(people: Floats, rows: Floats, axes: Floats, start: int, steps: int) -> tuple[float, Floats]:
-    """Return the best coincidence found around one axis, and the axis."""
-    spread = rows.std(axis=0) @ np.abs(axes)
-    axes = axes / np.where(spread > 0, spread, 1.0)
-    turned = axes[:, [start]]
-    best = _coincidence(people @ turned, rows @ turned)[0]
-    reach = 3.0 / np.sqrt(len(rows))
-    for _ in range(_REFINEMENTS):
-        for other in range(axes.shape[1]):
-            if other != start:
-                tried = turned + axes[:, [other]] * np.linspace(-reach, reach, steps)
-                shares = _coincidence(people @ tried, rows @ tried)
-                at = int(np.argmax(shares))
-                if shares[at] > best:
-                    best, turned = shares[at], tried[:, [at]]
-        reach /= 4.0
-    return float(best), turned[:, 0]
-
-
-def _coincidence(people: Floats, rows: Floats) -> Floats:
-    """Return, for each column, how much closer than by chance the scores of people are to released ones."""
-    asked, there = people.T, np.sort(rows.T, axis=1)
-    places = np.stack([np.searchsorted(*one) for one in zip(there, asked, strict=True)])
-    same = np.maximum(_SAME * there.std(axis=1, keepdims=True), _LEAST)
-    closer = np.log(_spacing(there, places, 10) + same) - np.log(_gap(asked, there, places) + same)
-    return np.asarray(np.maximum(closer, 0.0).mean(axis=1))
-
-
-def _thinned(rows: Floats, most: int) -> Floats:
-    """Return at most so many rows, evenly spaced: their order says nothing."""
-    return rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(np.intp)]
-
-
-def _standard(scores: Floats) -> Floats:
-    return (scores - scores.mean()) / max(float(scores.std()), np.finfo(float).tiny)

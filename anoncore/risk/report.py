@@ -10,7 +10,7 @@ from typing import Literal, TypedDict
 import numpy as np
 
 from anoncore.boxes.columns import released_boxes
-from anoncore.encoding import EncodedTables
+from anoncore.encoding import EncodedTables, NumericScale
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._values import drawn_people
@@ -48,6 +48,7 @@ DELTA = 0.01
 # Attacks that distinguish members from non-members, two of them by all releases together: each has its share of the
 # level, so that lower bounds hold together.
 MEMBERSHIP_ATTACKS = 10
+_OTHER_SCALES: tuple[NumericScale, ...] = ("linear", "normal")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -391,7 +392,8 @@ def _membership(
 ) -> tuple[MembershipAttack | None, MembershipAttack | None, ScoreCoincidence | None]:
     """Attack membership by the nearest released record, also rescaled to the reference, and by principal scores.
 
-    Where members are sampled, as many non-members are. Without non-members nothing can be tried.
+    Methods mask numbers, or their logarithms or normal scores: axes are straight on one of these scales, and scores
+    are compared on all. Where members are sampled, as many non-members are. Without non-members nothing can be tried.
     """
     x, y, r = tables.x, tables.y, tables.r
     if r is None:
@@ -410,8 +412,17 @@ def _membership(
     return (
         attack(y, measures=measures, nonmembers=known),
         None if back is None else attack(back),
-        score_coincidence_attack(x[rows], r, y, certainty=Certainty(confidence, MEMBERSHIP_ATTACKS, units)),
+        _scores_on_scales(tables, rows, chosen, Certainty(confidence, MEMBERSHIP_ATTACKS, units)),
     )
+
+
+def _scores_on_scales(tables: EncodedTables, rows: Indices, chosen: Indices, certainty: Certainty) -> ScoreCoincidence:
+    """Attack membership by principal scores, with numbers on each scale that methods use; the worst decides."""
+    scales = [(tables.x, tables.y, tables.r), *map(tables.on_scale, _OTHER_SCALES)]
+    sides = [(x[rows], r[chosen], y) for x, y, r in filter(None, scales) if r is not None]
+    together = certainty.over(len(sides))
+    attacks = [score_coincidence_attack(*one, certainty=together) for one in sides]
+    return max(attacks, key=lambda one: (one.attack.lower, one.attack.auc))
 
 
 class _Attacks(TypedDict, total=False):

@@ -76,6 +76,10 @@ def test_numbers_of_the_source_are_published_only_where_it_is_declared():
     [
         (SpectralSwap(), False),
         (SpectralSwap(marginals="exact"), True),
+        (SpectralSwap(jitter=4), False),
+        (SpectralSwap(exact_covariance=True), False),
+        (SpectralSwap(jitter=4, exact_covariance=True), True),
+        (SpectralSwap(jitter=None, local=3), True),
         (SpectralRHS(), False),
         (SpectralRHS(representative="medoid"), True),
         (RHS(), False),
