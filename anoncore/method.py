@@ -53,6 +53,9 @@ class Method(Protocol):
         Whether it leaves the single record as it was, apart from what it treats, so that another step must mask.
     rebuilds_households : bool
         Whether it releases households of its own making, with new numbers.
+    treats_records_alone : bool
+        Whether it decides by all records and then treats each without the values of single others, so that the treated
+        records of a part of the table are a part of the treated records.
     confidential_parameters : tuple of str
         Parameters from which a reader would learn what the method hides; they are not published.
     """
@@ -62,6 +65,7 @@ class Method(Protocol):
     description: ClassVar[str]
     prepares: ClassVar[bool] = False
     rebuilds_households: ClassVar[bool] = False
+    treats_records_alone: ClassVar[bool] = False
     confidential_parameters: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -132,6 +136,10 @@ class Method(Protocol):
     def hidden_variables(self) -> tuple[str, ...]:
         """Variables along which a group is hidden: no published figure may compare them before and after."""
         return ()
+
+    def in_share(self, share: float) -> Method:
+        """Return the step as it treats a share of the units: what is rare among all is so in a part of them."""
+        return self
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""

@@ -23,3 +23,14 @@ def between(name: str, value: float, low: float, high: float) -> float:
     if not low < value < high:
         raise AnonymizationError(f"{name} must be between {low:g} and {high:g}, got {value:g}")
     return float(value)
+
+
+def fewest_in_share(fewest: int, share: float) -> int:
+    """Return how many units of a share of them hold what ``fewest`` of all hold, rounded down; at least 2.
+
+    Examples
+    --------
+    >>> fewest_in_share(20, 0.5), fewest_in_share(5, 0.5), fewest_in_share(3, 0.5)
+    (10, 2, 2)
+    """
+    return min(fewest, max(2, int(fewest * share)))

@@ -258,7 +258,8 @@ def _tested(file: PlanFile, given: Prepared, sides: Split, masked: Masked, step:
     if sub is None:
         return MaskedSides(sides, masked)
     own = given.run.branch("sub-table", "sub-table")
-    return MaskedSides(sub, step("Mask the sub-table", mask_part, own, sub.original, plan.steps, plan.edits.edit_set()))
+    part = (own, sub.original, plan.steps, plan.edits.edit_set(), given.split.original)
+    return MaskedSides(sub, step("Mask the sub-table", mask_part, *part))
 
 
 def _identity(plan: Plan, digest: str, masking: str) -> PlanIdentity:
@@ -316,8 +317,9 @@ def _with_earlier(
         return replace(assessment, prior_releases=prior), followed.members
     facts = tuple(one.facts for one in earlier)
     repeated = Earlier.of(facts, given.plan_digest, pseudonyms=bool(plan.series.pseudonym))
+    whole = MaskedSides(split, masked)
     halves = tuple(
-        step(f"Mask and attack half {number} of the units", judge_half, run, number, half, plan, repeated)
+        step(f"Mask and attack half {number} of the units", judge_half, run, number, half, plan, repeated, whole)
         for number, half in enumerate(tested.halves, start=1)
     )
     without = None if earlier else PriorReleases(0)

@@ -49,6 +49,7 @@ class ExtremeRecords(Method):
         "People or values far from all others are set aside, or their values are replaced by less extreme ones."
     )
     prepares: ClassVar[bool] = True
+    treats_records_alone: ClassVar[bool] = True
 
     method: Literal["extreme-records"] = "extreme-records"
     action: Literal["set-aside", "top-code", "winsorise"] = "set-aside"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from anoncore.kernels.key_groups import Items, holding_units
 from anoncore.kernels.lattice import Key, Level, Mean, Model, Node, at_least, close, diverse, optimal_node
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.microdata import Microdata, Schema
-from anoncore.parameters import not_below
+from anoncore.parameters import fewest_in_share, not_below
 from anoncore.recoding import Hierarchy, Recoding, misfit, places, recoded, steps_of
 from anoncore.release import Release
 
@@ -64,6 +64,7 @@ class GlobalRecoding(Method):
         "left out for the few who are rare even then."
     )
     prepares: ClassVar[bool] = True
+    treats_records_alone: ClassVar[bool] = True
 
     # Rows name every level of the source, also one that a single person holds; notes say what became of each key.
     confidential_parameters: ClassVar[tuple[str, ...]] = ("hierarchies",)
@@ -95,6 +96,10 @@ class GlobalRecoding(Method):
     def invariants(self) -> tuple[str, ...]:
         """Everything but what it treats."""
         return LEVEL_COUNTS, MEANS, VALUES
+
+    def in_share(self, share: float) -> GlobalRecoding:
+        """Return the step with k as few units as in a share of all."""
+        return replace(self, k=fewest_in_share(self.k, share))
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""

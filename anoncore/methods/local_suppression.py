@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.local_suppression import local_suppression, suppression_of_wildcards
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method
 from anoncore.microdata import Microdata, Schema
-from anoncore.parameters import not_below
+from anoncore.parameters import fewest_in_share, not_below
 from anoncore.release import Release
 
 
@@ -51,6 +51,7 @@ class LocalSuppression(Method):
         "Single values by which a person could be recognised are left out, until the rest is shared by enough people."
     )
     prepares: ClassVar[bool] = True
+    treats_records_alone: ClassVar[bool] = True
 
     method: Literal["local-suppression"] = "local-suppression"
     k: int = 3
@@ -69,6 +70,10 @@ class LocalSuppression(Method):
     def invariants(self) -> tuple[str, ...]:
         """Everything but what it treats."""
         return LEVEL_COUNTS, MEANS, VALUES
+
+    def in_share(self, share: float) -> LocalSuppression:
+        """Return the step with k as few units as in a share of all."""
+        return replace(self, k=fewest_in_share(self.k, share))
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""

@@ -17,7 +17,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.streams import Stream
 from anoncore.method import LEVEL_COUNTS, MEANS, VALUES, Method, OverPartitions, unchecked_claim
 from anoncore.microdata import Microdata, Schema, Variable
-from anoncore.parameters import not_below
+from anoncore.parameters import fewest_in_share, not_below
 from anoncore.partitions.levels import LevelTally, level_tallies, level_tally
 from anoncore.partitions.release import PartitionedRelease
 from anoncore.partitions.store import ColumnStore, Executor
@@ -68,6 +68,7 @@ class RareLevels(Method):
     title: ClassVar[str] = "Recoding of rare levels"
     description: ClassVar[str] = "Levels that too few people hold are merged with others, suppressed or drawn anew."
     prepares: ClassVar[bool] = True
+    treats_records_alone: ClassVar[bool] = True
 
     method: Literal["rare-levels"] = "rare-levels"
     k: int = 5
@@ -88,6 +89,10 @@ class RareLevels(Method):
     def invariants(self) -> tuple[str, ...]:
         """Everything but what it treats."""
         return LEVEL_COUNTS, MEANS, VALUES
+
+    def in_share(self, share: float) -> RareLevels:
+        """Return the step with k as few units as in a share of all."""
+        return replace(self, k=fewest_in_share(self.k, share))
 
     @property
     def over_partitions(self) -> OverPartitions:

@@ -42,6 +42,7 @@ class ValueCoding(Method):
     title: ClassVar[str] = "Top and bottom coding, and rounding"
     description: ClassVar[str] = "Numbers beyond stated limits become the limit, and numbers are rounded to a base."
     prepares: ClassVar[bool] = True
+    treats_records_alone: ClassVar[bool] = True
 
     method: Literal["value-coding"] = "value-coding"
     top: Mapping[str, float] = field(default_factory=dict)

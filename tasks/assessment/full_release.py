@@ -23,6 +23,7 @@ from anoncore.risk.dominance import Dominance, dominance
 from anoncore.risk.scores import Certainty, ScoreAttack, score_attack
 from anoncore.risk.shrinkage import Shrinkage
 from tasks.assessment.assess import AssessmentSection, MaskedSides
+from tasks.assessment.coarser_parts import coarser_variables
 from tasks.assessment.rare_levels import FEWEST_HOLDERS, levels_named, missing_together
 from tasks.common.partitions import StoredPartitions, in_partitions, recoded_partitions
 from tasks.common.run import Run
@@ -86,6 +87,7 @@ def with_full_release(
         shifts=tuple(
             _shift(released.schema[name], original, released) for name in names if name not in masked.hidden_variables
         ),
+        coarser=coarser_variables(tested.masked, masked),
     )
     return replace(
         assessment,

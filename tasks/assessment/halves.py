@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tasks.assessment.assess import AssessmentSection, assess_half
+from tasks.assessment.assess import AssessmentSection, MaskedSides, assess_half
+from tasks.assessment.coarser_parts import coarser_variables
 from tasks.assessment.judge import Sections
 from tasks.assessment.prior_releases import AT_MOST, by_all_releases
 from tasks.common.run import Run
@@ -35,22 +36,24 @@ class Earlier:
         return cls(len(releases), sum(facts.plan == plan_digest for facts in releases), pseudonyms)
 
 
-def judge_half(run: Run, number: int, half: Sides, plan: Sections, earlier: Earlier) -> Half:
+def judge_half(run: Run, number: int, half: Sides, plan: Sections, earlier: Earlier, whole: MaskedSides) -> Half:
     """Mask one half by the whole plan and attack it, its reference being the other half.
 
     Earlier releases have no non-members, as all units are in them. The half is masked as often as the same plan has
-    released its table instead, and all of its releases are attacked together.
+    released its table instead, and all of its releases are attacked together. ``whole`` are all units, and the release.
     """
     own = run.branch(f"half-{number}", f"half-{number}")
     edits = plan.edits.edit_set()
-    masked = mask_part(own, half.original, plan.steps, edits)
+    masked = mask_part(own, half.original, plan.steps, edits, whole.sides.original)
     judged = assess_half(own, half, masked, plan.assessment, plan.policy)
+    judged = replace(judged, coarser=coarser_variables(masked, whole.masked))
     if not earlier.releases:
         return judged
     repeated = [masked]
     for time in range(1, min(earlier.of_plan, AT_MOST) + 1):
         name = f"release-{time}"
-        repeated.append(mask_part(own.branch(name, name), half.original, plan.steps, edits))
+        again = own.branch(name, name)
+        repeated.append(mask_part(again, half.original, plan.steps, edits, whole.sides.original))
     return replace(judged, prior_releases=_together(own, half, repeated, plan.assessment, earlier))
 
 

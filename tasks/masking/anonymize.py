@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import takewhile
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Protocol, TypeAlias, TypeVar
 
@@ -61,6 +62,8 @@ class MaskReport:
     records_unchanged : whether no step masks single records
     source_values : why steps may publish numbers of single records as they are, a sentence each
     kept : figures that the steps keep exactly, each with the variables of which, see `kept_exactly`
+    decided_alone : whether a step may have decided by these records alone how each is treated; of a part of a table it
+        may be that what is rare there is not so in the table
     """
 
     claims: tuple[ClaimCheck, ...] = ()
@@ -73,6 +76,7 @@ class MaskReport:
     records_unchanged: bool = False
     source_values: tuple[str, ...] = ()
     kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    decided_alone: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,10 +117,18 @@ class DoneStep:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Done(DoneStep):
-    """A step that was carried out in memory, and the data that it was given."""
+    """A step that was carried out in memory, the data that it was given, and whether it decided by these alone."""
 
     release: Release
     given: Microdata
+    decided_alone: bool = True
+
+    def of_part(self, part: Microdata, share: float) -> _Done:
+        """Return the step with those of its records that stem from the records of a part, by index label."""
+        released = self.release.data
+        rows = np.flatnonzero(released.frame.index.isin(part.frame.index))
+        release = replace(self.release, data=released.take(rows))
+        return replace(self, step=self.step.in_share(share), release=release, given=part, decided_alone=False)
 
 
 class Streams(Protocol):
@@ -176,20 +188,22 @@ class ShadowMask:
         return masked.points or masked.released
 
 
-def mask(run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: EditSet) -> Masked:
-    """Carry out the steps on the original records.
+def mask(
+    run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: EditSet, whole: StoredRecords | None = None
+) -> Masked:
+    """Carry out the steps on the original records, a part of the ``whole`` table where one is given.
 
     Variables that an edit computes from others are left out of the masking and computed again
     afterwards; what edits still break is repaired on the masked data.
     """
-    whole = masked_records(run, data.load(), steps, edits)
-    store, points = run.workspace, whole.points
+    masked = masked_records(run, data.load(), steps, edits, whole=None if whole is None else whole.load())
+    store, points = run.workspace, masked.points
     return Masked(
-        released=store.store("released", whole.released),
+        released=store.store("released", masked.released),
         points=None if points is None else store.store("points", points),
-        continuous=_continuous_form(run, whole.done),
-        confidential=confidential_arrays(run, whole.done),
-        **vars(mask_report(whole, steps, edits)),
+        continuous=_continuous_form(run, masked.done),
+        confidential=confidential_arrays(run, masked.done),
+        **vars(mask_report(masked, steps, edits)),
     )
 
 
@@ -219,6 +233,7 @@ def mask_report(whole: MaskedRecords, steps: tuple[Step, ...], edits: EditSet) -
         records_unchanged=all(step.prepares for step in steps),
         source_values=_source_values(steps, done, released.schema),
         kept=kept_exactly(steps, released.schema),
+        decided_alone=any(one.step.treats_records_alone and one.decided_alone for one in done),
     )
 
 
@@ -233,22 +248,35 @@ def _source_values(steps: tuple[Step, ...], done: list[_Done], released: Schema)
 
 
 def masked_records(
-    streams: Streams, original: Microdata, steps: tuple[Step, ...], edits: EditSet, *, first: int = 1
+    streams: Streams,
+    original: Microdata,
+    steps: tuple[Step, ...],
+    edits: EditSet,
+    *,
+    first: int = 1,
+    whole: Microdata | None = None,
 ) -> MaskedRecords:
     """Carry out the steps, compute dependent variables again, repair, and restore what steps promised.
 
-    ``first`` is the number of the first of the steps in the plan. Without steps, what edits compute is computed again,
-    and what breaks them is repaired: steps before may have been carried out on all records at once.
+    Without steps, what edits compute is computed again, and what breaks them is repaired: steps before may have been
+    carried out on all records at once.
+
+    Parameters
+    ----------
+    first : the number of the first of the steps in the plan
+    whole : the table of which ``original`` is a part that stands for it, by index label. The first steps decide by all
+        of it, and edits look up what it holds: what is rare in a part need not be so in the table
     """
-    edits = edits.learned(original, max((step.fewest_units for step in steps), default=0))
+    edits = edits.learned(original if whole is None else whole, max((step.fewest_units for step in steps), default=0))
     ranges = bool(steps) and steps[-1].releases_ranges
     if ranges:
         # A range holds what the record held, sums included: nothing to compute anew, nothing to repair.
-        done = _carried_out(streams, original, steps, edits, first)
+        done = _carried_out(streams, original, steps, edits, first, whole)
         repaired = Repaired(done[-1].release.data, {e.name: 0 for e in edits.edits}, 0, 0)
     else:
         given = without_dependents(original, edits)
-        done = _carried_out(streams, given, steps, edits, first)
+        all_given = None if whole is None else without_dependents(whole, edits)
+        done = _carried_out(streams, given, steps, edits, first, all_given)
         edits, lost = coarser(edits, _recodings(done))
         last = done[-1].release.data if done else given
         repaired = repair(completed(last, original.schema, edits), edits, rng=streams.rng("repair"))
@@ -268,9 +296,22 @@ def _released_names(schema: Schema, steps: tuple[Step, ...]) -> list[str]:
     return [v.name for v in schema if v.is_masked or (rebuilt and v.role == "household")]
 
 
-def _carried_out(streams: Streams, data: Microdata, steps: tuple[Step, ...], edits: EditSet, first: int) -> list[_Done]:
+def _carried_out(
+    streams: Streams,
+    data: Microdata,
+    steps: tuple[Step, ...],
+    edits: EditSet,
+    first: int,
+    whole: Microdata | None = None,
+) -> list[_Done]:
+    """Carry out the steps; of a part of a table the first ones on the ``whole``, others as they treat so many units."""
     done: list[_Done] = []
-    for number, step in enumerate(steps, start=first):
+    if whole is not None:
+        share, leading = data.n_units / whole.n_units, takewhile(lambda step: step.treats_records_alone, steps)
+        done = [one.of_part(data, share) for one in _carried_out(streams, whole, tuple(leading), edits, first)]
+        edits, data = coarser(edits, _recodings(done))[0], done[-1].release.data if done else data
+        steps = tuple(step.in_share(share) for step in steps)
+    for number, step in enumerate(steps[len(done) :], start=first + len(done)):
         release = anonymize(data, step, rng=streams.rng(f"step-{number}"), edits=edits)
         edits, _ = coarser(edits, release.recodings)
         if len(release.data) < 2:

@@ -143,18 +143,23 @@ def block_obstacles(steps: tuple[Step, ...], edits: EditSet, variables: Iterable
         yield f"has no levels that edits compute from what a hidden group exchanges: {named(levels)}"
 
 
-def mask_records(run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: EditSet) -> Masked:
+def mask_records(
+    run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: EditSet, whole: StoredRecords | None = None
+) -> Masked:
     """Carry out the steps on the original records, in random blocks where these are more than one block holds.
 
     Blocks are drawn in memory as in partitions, so that both give the same release. A table in memory is masked whole
     where a step needs it whole, or records share a statistical unit.
+
+    The records may be a part of a ``whole`` table in memory, which then decides what its first steps do to them; of a
+    part in blocks it does not.
     """
     if isinstance(data, StoredPartitions):
         return mask_partitions(run, data, steps, edits)
     table = data.load()
-    whole = edits.lookups or table.units is not None or any(step.over_partitions == "none" for step in steps)
-    if len(table) <= BLOCK_ROWS or whole or any(True for _ in block_obstacles(steps, edits, table.schema)):
-        return mask(run, data, steps, edits)
+    at_once = edits.lookups or table.units is not None or any(step.over_partitions == "none" for step in steps)
+    if len(table) <= BLOCK_ROWS or at_once or any(True for _ in block_obstacles(steps, edits, table.schema)):
+        return mask(run, data, steps, edits, whole)
     threads, labels = Threads(), table.frame.index
     stored = StoredPartitions(partitioned(threads.store, "original", table, BLOCK_ROWS), threads)
     del table
@@ -177,14 +182,20 @@ def _partitions(stored: StoredRecords) -> StoredPartitions:
     return stored
 
 
-def mask_part(run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: EditSet) -> Masked:
+def mask_part(run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: EditSet, whole: StoredRecords) -> Masked:
     """Mask a part of a table by the steps that treat single records, see `of_single_records`.
+
+    What steps at the beginning decide by counts, such as which levels are rare, they decide by the ``whole`` table: a
+    part holds fewer of each, and would be coarser than the release for which it stands. Of a table in partitions the
+    part itself decides.
 
     The report says what all steps hide, and whether any masks single records: the part stands for the whole release.
     """
-    masked = mask_records(run, data, of_single_records(steps), edits)
+    in_memory = None if isinstance(whole, StoredPartitions) else whole
+    masked = mask_records(run, data, of_single_records(steps), edits, in_memory)
     hidden, unchanged = hidden_variables(steps, edits), all(step.prepares for step in steps)
-    return replace(masked, hidden_variables=hidden, records_unchanged=unchanged)
+    alone = masked.decided_alone and any(step.treats_records_alone for step in steps)
+    return replace(masked, hidden_variables=hidden, records_unchanged=unchanged, decided_alone=alone)
 
 
 def mask_partitions(run: Run, data: StoredPartitions, steps: tuple[Step, ...], edits: EditSet) -> Masked:

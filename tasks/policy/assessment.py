@@ -221,6 +221,7 @@ class FullRelease:
         non-members; None without non-members
     close : how close the release comes to some people, to the most isolated and to the extreme ones of all
     shifts : of each variable
+    coarser : variables that the sub-table shows more coarsely than the release, so that attacks on it see less
     """
 
     records: Records
@@ -228,6 +229,7 @@ class FullRelease:
     nearest: ScoreAttack | None
     close: CloseRecords
     shifts: tuple[VariableShift, ...]
+    coarser: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,11 +240,13 @@ class Half:
     ----------
     records, risk : sizes of the tables, and the measures
     prior_releases : the attack with as many releases of this half as were published of the source; None on the first
+    coarser : variables that the half shows more coarsely than the release, so that attacks on it see less
     """
 
     records: Records
     risk: RiskReport
     prior_releases: PriorReleases | None = None
+    coarser: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,12 +51,7 @@ class Variation:
 
         Masking methods keep their settings: records hide among as many others as in the release.
         """
-        scaled = {at: max(2, round(step.fewest_units * share)) for at, step in enumerate(self.steps) if step.prepares}
-        steps = [
-            replace(step, **{"k": scaled[at]}) if at in scaled and scaled[at] < step.fewest_units else step
-            for at, step in enumerate(self.steps)
-        ]
-        return replace(self, steps=tuple(steps))
+        return replace(self, steps=tuple(step.in_share(share) for step in self.steps))
 
     def of(self, data: Microdata) -> Microdata:
         """Return the table that is masked: the records as they are, without the variables that are left out."""

@@ -42,6 +42,7 @@ GATES: tuple[Gate, ...] = tuple(
         "files",
         "reference_sample",
         "sampling_units",
+        "coarser_parts",
         "hidden_units",
     )
 )

@@ -211,10 +211,10 @@ def test_a_group_is_hidden_in_the_whole_table_whatever_the_partitions(monkeypatc
 
 def test_a_part_of_the_table_is_masked_without_the_steps_that_hide_a_group():
     data = _garrison()
-    alone = mask_part(_Streams(), _Whole(data), (HIDING,), SUM)
+    alone = mask_part(_Streams(), _Whole(data), (HIDING,), SUM, _Whole(data))
     pd.testing.assert_frame_equal(alone.released.load().frame, data.frame)
     assert (alone.records_unchanged, alone.hidden_variables) == (True, ("area", "rent", "total"))
-    both = mask_part(_Streams(), _Whole(data), (HIDING, SpectralSwap()), SUM)
+    both = mask_part(_Streams(), _Whole(data), (HIDING, SpectralSwap()), SUM, _Whole(data))
     swapped = mask_records(_Streams(), _Whole(data), (SpectralSwap(),), SUM)
     pd.testing.assert_frame_equal(both.released.load().frame, swapped.released.load().frame)
     assert (both.records_unchanged, both.hidden_variables) == (False, ("area", "rent", "total"))
@@ -242,7 +242,7 @@ def test_levels_that_follow_a_hidden_group_are_refused_in_blocks():
 def test_a_part_of_which_no_step_treats_single_records_stays_as_it_is(monkeypatch):
     monkeypatch.setattr(partitions, "BLOCK_ROWS", 40)
     garrison = _garrison()
-    masked = mask_part(_Streams(), _Whole(garrison), (HIDING,), EditSet())
+    masked = mask_part(_Streams(), _Whole(garrison), (HIDING,), EditSet(), _Whole(garrison))
     frames = (garrison.frame, masked.released.load().frame[list(garrison.frame)])
     own, released = (frame.sort_values(list(frame)).reset_index(drop=True) for frame in frames)
     pd.testing.assert_frame_equal(released, own, check_dtype=False)
