@@ -176,6 +176,21 @@ def recoded(data: Microdata, recodings: tuple[Recoding, ...]) -> Microdata:
     return data
 
 
+def held_levels(data: Microdata, name: str) -> set[Any]:
+    """Return the levels of a variable that records hold."""
+    return {level for level, count in data.level_counts(name).items() if count}
+
+
+def in_unknown_levels(released: Microdata, source: Microdata) -> tuple[str, ...]:
+    """Return the variables that are released in two levels or more, none of which is one of the source.
+
+    Records of both are equally far apart there whatever they hold, so that nothing that compares them sees anything.
+    """
+    both = [v.name for v in released.schema if v.is_categorical and v.name in source.schema]
+    held = {name: held_levels(released, name) for name in both}
+    return tuple(n for n in both if len(held[n]) > 1 and not held[n] & set(source.schema[n].levels or held[n]))
+
+
 def middles(values: np.ndarray, width: float, unit: float | None) -> np.ndarray:
     """Return (N,) the middles of the intervals in which values lie, for numbers recorded to a unit.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from tasks.assessment.assess import AssessmentSection, MaskedSides, assess_half
 from tasks.assessment.coarser_parts import coarser_variables
 from tasks.assessment.judge import Sections
-from tasks.assessment.prior_releases import AT_MOST, by_all_releases
+from tasks.assessment.prior_releases import AT_MOST, by_all_releases, recoded_people
 from tasks.common.run import Run
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
@@ -60,10 +60,12 @@ def judge_half(run: Run, number: int, half: Sides, plan: Sections, earlier: Earl
 def _together(
     run: Run, half: Sides, repeated: list[Masked], section: AssessmentSection, earlier: Earlier
 ) -> PriorReleases:
-    """Attack all releases of one half together."""
+    """Attack all releases of one half together; those that were recoded differently cannot be compared."""
     tables, hidden = [masked.measured.load() for masked in repeated], repeated[0].hidden_variables
     names = [n for n in half.original.load().schema.names if n not in hidden and all(n in t.schema for t in tables)]
     attack = None
-    if names and len(tables) > 1:
-        attack = by_all_releases(run, half, tables, names, section, pseudonyms=earlier.pseudonyms)
+    recodings = repeated[0].recodings
+    if names and len(tables) > 1 and all(masked.recodings == recodings for masked in repeated):
+        people = recoded_people(half, names, recodings)
+        attack = by_all_releases(run, people, tables, section, pseudonyms=earlier.pseudonyms)
     return PriorReleases(earlier.releases, len(tables) - 1 if attack else 0, attack)

@@ -12,8 +12,8 @@ import pandas as pd
 
 from anoncore.encoding import Encoder
 from anoncore.errors import AnonymizationError
-from anoncore.microdata import ComparedUnits, Kind, Microdata, Schema, Variable
-from anoncore.recoding import Recoding, recoded
+from anoncore.microdata import ComparedUnits, Microdata, Schema, Variable
+from anoncore.recoding import Recoding, in_unknown_levels, recoded
 from anoncore.risk import MEMBERSHIP_ATTACKS, AveragingAttack, averaging_attack
 from anoncore.risk.scores import Certainty
 from tasks.assessment.assess import AssessmentSection
@@ -78,41 +78,56 @@ def _apart(run: Run, earlier: tuple[Predecessor, ...], checked: Checked, sides: 
 def _attacked(
     run: Run, folders: list[Path], sides: Sides, masked: Masked, section: AssessmentSection
 ) -> tuple[int, AveragingAttack | None]:
-    """Return how many releases could be compared, and the attack with them and the candidate."""
-    original, candidate = sides.original.load(), masked.measured.load()
-    names = comparable(original, candidate, masked)
+    """Return how many releases could be compared, and the attack with them and the candidate.
+
+    A release in finer levels than the candidate's is recoded as this is; one in levels that cannot be compared is not.
+    """
+    names = comparable(sides.original.load(), candidate := masked.measured.load(), masked)
     if not names:
         return 0, None
-    schema = original.schema.select(names)
-    before = [table for folder in folders if (table := released_table(run, folder, schema)) is not None]
-    attack = by_all_releases(run, sides, [*before, candidate], names, section) if before else None
+    people = recoded_people(sides, names, masked.recodings)
+    found = (in_levels_of(people[0], whole_release(run, folder), masked.recodings) for folder in folders)
+    before = [table for table, _ in found if table is not None and table.schema.names == people[0].schema.names]
+    attack = by_all_releases(run, people, [*before, candidate], section) if before else None
     return (0, None) if attack is None else (len(before), attack)
+
+
+def recoded_people(sides: Sides, names: list[str], recodings: tuple[Recoding, ...]) -> tuple[Microdata, Microdata]:
+    """Return the original and the reference in the levels of the release, with the variables that are compared."""
+    assert sides.reference is not None
+    original, reference = (recoded(side.load(), recodings).select(names) for side in (sides.original, sides.reference))
+    return original, reference
 
 
 def by_all_releases(
     run: Run,
-    sides: Sides,
+    people: tuple[Microdata, Microdata],
     releases: list[Microdata],
-    names: list[str],
     section: AssessmentSection,
     *,
     pseudonyms: bool = False,
 ) -> AveragingAttack | None:
-    """Attack the records of one side with all of its releases, the newest last; None where nothing is encoded.
+    """Attack the records of one side with all of its releases, the newest last.
 
     Parameters
     ----------
+    people : members and non-members, see `recoded_people`
     pseudonyms : whether an attacker can join the rows of a unit
+
+    Returns
+    -------
+    AveragingAttack, or None
+        None where nothing is encoded, and where a variable is released in levels none of which people have: the attack
+        would guess, whatever the releases disclose.
     """
-    assert sides.reference is not None
-    original, reference = sides.original.load().select(names), sides.reference.load().select(names)
+    original, reference = people
     encoder = Encoder.fit(original)
-    if not encoder.width:
+    if not encoder.width or any(in_unknown_levels(table, original) for table in releases):
         return None
     rng, settings = run.rng("earlier"), section.settings(PolicySection())
     asked = [side.take(settings.queries(len(side), rng)) for side in (original, reference)]
     members, others = (encoder.encode(side) for side in asked)
-    tables = [encoder.encode(table.select(names)) for table in releases]
+    tables = [encoder.encode(table.select(original.schema.names)) for table in releases]
     units = ComparedUnits(*(side.units for side in asked))
     owners = [table.frame.index.to_numpy() if table.units is None else table.units for table in releases]
     return averaging_attack(
@@ -130,17 +145,6 @@ def comparable(original: Microdata, candidate: Microdata, masked: Masked) -> lis
     Between those that hide a group its members were moved, and what that did is not to be disclosed.
     """
     return [n for n in candidate.schema.names if n in original.schema and n not in masked.hidden_variables]
-
-
-def shared_names(folder: Path, schema: Schema) -> list[str]:
-    """Return the variables of a schema that an earlier release holds with the same kind."""
-    kinds = _kinds(folder)
-    return [v.name for v in schema if kinds.get(v.name) == v.kind]
-
-
-def _kinds(folder: Path) -> dict[str, Kind]:
-    """Return the kind of each variable that an earlier release holds, by its codebook."""
-    return {v["name"]: v["kind"] for v in _codebook(folder).get("variables", [])}
 
 
 def in_levels_of(
@@ -194,20 +198,17 @@ def _codebook(folder: Path) -> dict[str, Any]:
 
 
 def whole_release(run: Run, folder: Path) -> Microdata | None:
-    """Return all variables of an earlier release, by its own codebook; None where it cannot be read."""
-    variables = [Variable(name, kind) for name, kind in _kinds(folder).items()]
-    return released_table(run, folder, Schema(variables)) if variables else None
+    """Return all variables of an earlier release, by its own codebook; None where it cannot be read.
 
-
-def released_table(run: Run, folder: Path, schema: Schema) -> Microdata | None:
-    """Return the variables of an earlier release that the schema names; None where it lacks one or cannot be read."""
+    Levels may have been merged or emptied, and numbers rounded: they are what the release holds.
+    """
     file = next((folder / name for name in KINDS if (folder / name).is_file()), None)
-    if file is None or len(shared_names(folder, schema)) < len(schema):
+    held = _codebook(folder).get("variables", [])
+    if file is None or not held:
         return None
-    # Levels may have been merged or emptied, and numbers rounded: they are what the release holds.
-    open_ = tuple(replace(v, levels=None, precision=None, missing=()) for v in schema)
+    variables = tuple(Variable(v["name"], v["kind"], temporal=v.get("temporal")) for v in held)
     try:
-        frame, _ = read(run, SourceSection(path=file.name), open_, folder)
-        return to_microdata(frame[[v.name for v in schema]], open_)[0]
+        frame, _ = read(run, SourceSection(path=file.name), variables, folder)
+        return to_microdata(frame[[v.name for v in variables]], variables)[0]
     except (AnonymizationError, Refused, KeyError):
         return None

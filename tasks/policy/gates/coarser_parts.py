@@ -36,11 +36,12 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
 GATE = Gate(
     name=NAME,
     description="Variables that a half or the sub-table, which the same plan has masked, shows more coarsely than the "
-    "release: recoded otherwise, without a value in more records, or, where a step decided by the part alone, without "
-    "levels that as many records of the release hold, by more than 2 % of the records and three standard deviations of "
-    "chance. Attacks on that part then say nothing about the release, and a person decides. Steps at the beginning of "
-    "a plan that decide by counts decide by all records, of the parts too: it concerns such steps after one that masks, "
-    "values left out once more after later steps, and sub-tables of tables in partitions.",
+    "release: recoded otherwise, without a value in more records, or, where a step decided by the part "
+    "alone, without levels that as many records of the release hold, by more than 2 % of the records and "
+    "three standard deviations of chance. Attacks on that part then say nothing about the release, and a "
+    "person decides. Steps at the beginning of a plan that decide by counts decide by all records, of the "
+    "parts too: it concerns such steps after one that masks, values left out once more after later steps, "
+    "and sub-tables of tables in partitions.",
     evaluate=evaluate,
     individual=True,
 )
