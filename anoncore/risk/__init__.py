@@ -2,6 +2,7 @@
 
 from anoncore.risk._proportions import Difference, IdentifierMatches, Proportion, difference, proportion
 from anoncore.risk._residual import ResidualRisk, residual_risk
+from anoncore.risk._shadows import ShadowRelease
 from anoncore.risk.agreement import Agreement, agreement
 from anoncore.risk.averages import DominatedAverages, dominated_averages
 from anoncore.risk.averaging import AveragingAttack, averaging_attack
@@ -134,6 +135,7 @@ __all__ = [
     "ScoreAttack",
     "ScoreCoincidence",
     "SensitiveRisk",
+    "ShadowRelease",
     "SinglingOut",
     "SinglingOutBySize",
     "SubsetLinkage",

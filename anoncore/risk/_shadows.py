@@ -15,15 +15,27 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from anoncore.errors import AnonymizationError
 from anoncore.microdata import Microdata
+from anoncore.recoding import Recoding, in_unknown_levels, recoded
 from anoncore.risk._target_scores import ShadowScores, TargetScores
 from anoncore.risk._values import Flags
 
-Mask = Callable[[Microdata, np.random.Generator], Microdata]
 Places = NDArray[np.intp]
 
 _TIMED = 4  # releases after which the rest is estimated; a game has more
 _WORTH_SECONDS = 20.0  # a process takes some seconds to start
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ShadowRelease:
+    """What a masking would publish, and how it coarsened variables, the same for all records."""
+
+    data: Microdata
+    recodings: tuple[Recoding, ...] = ()
+
+
+Mask = Callable[[Microdata, np.random.Generator], Microdata | ShadowRelease]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,7 +82,23 @@ class Shadows:
         if self.drawn:
             left_out = rng.random(self.people.n_units) < self.drawn
             present = present & ~left_out[self.people.unit_codes]
-        return self.attacker.of_release(self.mask(self.people.take(np.flatnonzero(present)), rng))
+        masked = self.mask(self.people.take(np.flatnonzero(present)), rng)
+        release = masked if isinstance(masked, ShadowRelease) else ShadowRelease(masked)
+        attacker = self._recoded(release.recodings)
+        if names := in_unknown_levels(release.data, attacker.asked):
+            raise AnonymizationError(
+                f"{', '.join(names)}: no released level is one that people have, so that nothing could be compared; "
+                "let the masking report its recodings, or state the coarser levels in the data"
+            )
+        return attacker.of_release(release.data)
+
+    def _recoded(self, recodings: tuple[Recoding, ...]) -> TargetScores:
+        """Return the attacker, who recodes what they know as a release is recoded."""
+        if not recodings:
+            return self.attacker
+        others = self.people.take(np.flatnonzero(self.owners < 0))
+        asked, known = (recoded(side, recodings) for side in (self.attacker.asked, others))
+        return TargetScores.of(asked, known, self.attacker.names)
 
     def scored(self, processes: int) -> Generator[ShadowScores]:
         """Give the scores of all rounds in their order; in processes where the rest takes long."""

@@ -236,7 +236,8 @@ def play(
     Parameters
     ----------
     people : Microdata, (N, n); a target joins and leaves with all records of its statistical unit
-    mask : the whole plan, from people and a generator to what would be published
+    mask : the whole plan, from people and a generator to what would be published: microdata, or a `ShadowRelease` with
+        the recodings of variables whose levels or numbers are coarsened, by which targets are recoded as well
     targets : see :func:`choose_targets`
     settings : GameSettings, by default those of the class
     rng : Generator
@@ -249,7 +250,8 @@ def play(
     Raises
     ------
     AnonymizationError
-        Without targets or people who are none, or when masking fails.
+        Without targets or people who are none, when masking fails, or when a variable is released in levels none of
+        which the people have.
 
     Notes
     -----

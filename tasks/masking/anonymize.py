@@ -24,6 +24,7 @@ from anoncore.partitions.release import PartitionedRelease
 from anoncore.recoding import Recoding
 from anoncore.registry import METHODS, anonymize
 from anoncore.release import Release
+from anoncore.risk import ShadowRelease
 from tasks.common.errors import Refused
 from tasks.common.run import Run
 from tasks.common.workspace import StoredArrays, StoredMicrodata, StoredRecords
@@ -182,10 +183,10 @@ class ShadowMask:
     steps: tuple[Step, ...]
     edits: EditSet
 
-    def __call__(self, data: Microdata, rng: np.random.Generator) -> Microdata:
+    def __call__(self, data: Microdata, rng: np.random.Generator) -> ShadowRelease:
         """Return what would be released of ``data``, ranges as single values."""
         masked = masked_records(_ShadowStreams(rng), data, self.steps, self.edits)
-        return masked.points or masked.released
+        return ShadowRelease(masked.points or masked.released, _recodings(masked.done))
 
 
 def mask(

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from anoncore import AnonymizationError, Microdata, Schema, Variable
-from anoncore.risk import GameSettings, choose_targets, play
+from anoncore.recoding import Recoding, recoded
+from anoncore.risk import GameSettings, ShadowRelease, choose_targets, play
 from anoncore.risk._rounds import Placements, epsilon, true_positives
 from anoncore.risk._target_scores import TargetScores
 from anoncore.risk._values import SortedValues, aligned_values
@@ -144,6 +145,28 @@ def test_variables_that_the_attacker_does_not_compare_change_nothing():
 
 def test_the_same_generator_gives_the_same_game():
     assert game(noisy, rounds=32).game == game(noisy, rounds=32).game
+
+
+RECODINGS = (Recoding("c", {level: "ab" if level in "ab" else "cde" for level in LEVELS}),)
+
+
+def coarse(data, rng):
+    return ShadowRelease(recoded(data, RECODINGS), RECODINGS)
+
+
+def test_targets_are_recoded_as_each_release_is():
+    targets, settings = {"random": np.arange(12)}, GameSettings(rounds=32)
+    one, other = (
+        play(people, mask, targets, settings=settings, rng=np.random.default_rng(3)).game
+        for people, mask in ((PEOPLE, coarse), (recoded(PEOPLE, RECODINGS), unmasked))
+    )
+    assert one == other
+    assert one.worst("random").mean == 1.0
+
+
+def test_a_release_in_levels_that_people_do_not_have_is_not_scored():
+    with pytest.raises(AnonymizationError, match=r"^c: no released level is one that people have"):
+        game(lambda data, rng: coarse(data, rng).data, rounds=32)
 
 
 def test_values_are_aligned_level_by_level_as_record_by_record():

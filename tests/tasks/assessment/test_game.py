@@ -14,9 +14,10 @@ import pytest
 
 from anoncore.edits.kinds import LinearEdit
 from anoncore.edits.model import EditSet
-from anoncore.methods import MDAV, AdditiveNoise, OptimalBoxes
+from anoncore.methods import MDAV, AdditiveNoise, GlobalRecoding, OptimalBoxes
 from anoncore.microdata import Microdata, Schema, Variable
-from anoncore.risk import _shadows
+from anoncore.recoding import Rows
+from anoncore.risk import ShadowRelease, _shadows
 from anoncore.risk._shadows import Shadows
 from anoncore.risk._target_scores import TargetScores
 from tasks.assessment import game
@@ -76,10 +77,10 @@ def test_the_whole_masking_is_played_and_progress_is_shown(run: Run, data: Store
 
 def test_shadow_releases_satisfy_the_edits_and_ranges_come_as_values() -> None:
     rng = np.random.default_rng(0)
-    released = ShadowMask((AdditiveNoise(),), EditSet((SUM,)))(table(), rng)
+    released = ShadowMask((AdditiveNoise(),), EditSet((SUM,)))(table(), rng).data
     np.testing.assert_allclose(released.frame["income"], released.frame["wage"] + released.frame["rent"])
     assert released.schema.names == table().schema.names
-    boxes = ShadowMask((OptimalBoxes(k=5),), EditSet(()))(table(), rng)
+    boxes = ShadowMask((OptimalBoxes(k=5),), EditSet(()))(table(), rng).data
     assert {"wage", "rent"} <= set(boxes.schema.names)
 
 
@@ -128,16 +129,29 @@ def test_records_of_one_unit_are_in_or_out_together(run: Run) -> None:
     seen: list[int] = []
 
     class Watched(ShadowMask):
-        def __call__(self, data: Microdata, rng: np.random.Generator) -> Microdata:
+        def __call__(self, data: Microdata, rng: np.random.Generator) -> ShadowRelease:
             assert data.units is not None
             seen.append(int((np.bincount(data.units) % 2).sum()))
-            return data
+            return ShadowRelease(data)
 
     watched = replace(plan(), mask=Watched((AdditiveNoise(),), EditSet(())))
     stored = run.workspace.store("units", table().with_units(np.arange(80) // 2))
     game = play_game(run, watched, stored, silent).result.game
     assert game is not None
     assert (game.n_people, seen) == (40, [0] * 64)
+
+
+def test_people_are_known_in_levels_that_the_plan_recodes(run: Run) -> None:
+    rng = np.random.default_rng(5)
+    places = {f"q{j}": rng.choice(["a1", "a2", "b1", "b2"], 80, p=[0.45, 0.05, 0.45, 0.05]) for j in range(12)}
+    data = Microdata(pd.DataFrame(places), Schema([Variable(name, "nominal") for name in places]))
+    rows = Rows((("a1", "a", "*"), ("a2", "a", "*"), ("b1", "b", "*"), ("b2", "b", "*")))
+    steps = [GlobalRecoding(k=20, keys=(n,), hierarchies={n: rows}, suppression=0.0) for n in places]
+    masked = replace(plan(*steps), mask=ShadowMask(tuple(steps), EditSet(())))
+    game = play_game(run, masked, run.workspace.store("places", data), silent).result.game
+    assert game is not None
+    # Of the 4096 combinations of the coarser levels most are of one person.
+    assert game.worst("isolated").mean > 0.95
 
 
 def test_a_shadow_release_that_cannot_be_made_leaves_the_game_unplayed(run: Run, data: StoredMicrodata) -> None:

@@ -15,7 +15,7 @@ from tests.anoncore.methods.test_household_trees import families
 @pytest.mark.parametrize(("step", "released"), [(HouseholdTrees(leaf=20), True), (SequentialTrees(leaf=20), False)])
 def test_only_new_numbers_are_released(step: Method, released: bool) -> None:
     source = families(120)
-    masked = ShadowMask((RareLevels(k=2), step), EditSet())(source, np.random.default_rng(1))
+    masked = ShadowMask((RareLevels(k=2), step), EditSet())(source, np.random.default_rng(1)).data
     assert ("hid" in masked.frame) == released
     assert masked.units is None
     if released:
