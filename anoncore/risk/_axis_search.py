@@ -16,7 +16,7 @@ _TREND = 6  # cells either side whose mean count is subtracted
 _REACH, _NEAR = 7.0, 3.0  # standard errors of an axis, within which it is looked for by counts, and by distances
 _GRID_COLUMNS = 3  # up to which a grid covers all directions
 _DIRECTIONS = 6400  # of one grid
-_PLANES = 1500  # directions tried in all planes of one axis together, where a full grid would be too large
+_PLANES = 600  # directions tried in all planes of one axis together, where a full grid would be too large
 _BATCH = 128
 _BEST = 6  # directions of a grid that are refined
 _LOOKUP = 1 << 16  # places by which scores are assigned to cells
@@ -89,7 +89,7 @@ def _by_counts(people: Floats, rows: Floats, axes: Floats, at: int) -> tuple[flo
     for plane, step, most in grids:
         tried = best[:, None] + plane @ _lattice(np.linspace(-step * most, step * most, 2 * most + 1), plane.shape[1])
         shares = cells.agreement(people, rows, tried)
-        for first in np.argsort(-shares)[:_BEST]:
+        for first in np.argsort(-shares)[: _BEST if axes.shape[1] <= _GRID_COLUMNS else 1]:
             share, direction = _refined(cells, people, rows, plane, tried[:, first], step)
             if share > worth:
                 worth, best = share, direction

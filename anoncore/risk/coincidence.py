@@ -24,8 +24,9 @@ NARROW = 8  # columns of the encoded matrix up to which axes are searched for
 # they were or nearly, and for scores that were moved by some ranks.
 _FORMS = (
     ((1, 10, 1.0), (3, 30, 2.0), (10, 100, 3.0)),
-    ((5, 50, 1.0),),
-    ((12, 120, 1.0),),
+    ((4, 40, 1.0),),
+    ((8, 80, 1.0),),
+    ((14, 140, 1.0),),
 )
 _NULL = 1e-8  # axes shorter than this, relative to the longest, hold rounding noise
 _SAME = 1e-9  # of an axis's standard deviation; closer scores are one
@@ -70,18 +71,19 @@ def score_coincidence_attack(
     released: ArrayLike,
     *,
     loadings: ArrayLike | None = None,
+    search: bool = True,
     certainty: Certainty = SINGLE,
 ) -> ScoreCoincidence:
     """Attack membership by how closely a person's principal scores coincide with released ones.
 
     On each axis a person scores the evidence −Σ_s c_s log((g_s + δ)/(w_s + δ)) that released scores lie closer to
     the person's than they would by chance: g_1 is the gap to the nearest, the other g_s and all w_s are the mean
-    spacings of the so many released scores around it, δ a billionth of the axis's standard deviation. Three forms of
-    it are tried: 1, 3 and 10 scores together, relative to ten times as many; 5; and 12, for scores that were moved by
-    some ranks. The axes are, in turn, the columns; the principal axes of the release; those of the original, which an
-    attacker has to guess and the assessment knows; and, with at most eight columns, those that a search finds on which
-    the scores of a list of people, members or not, coincide most with released ones. With fewer than 50 units per
-    column those of members and non-members together replace the original's, which then follow accidents of the
+    spacings of the so many released scores around it, δ a billionth of the axis's standard deviation. Four forms of
+    it are tried: 1, 3 and 10 scores together, relative to ten times as many; and 4, 8 and 14, for scores that were
+    moved by some ranks. The axes are, in turn, the columns; the principal axes of the release; those of the original,
+    which an attacker has to guess and the assessment knows; and, with at most eight columns, those that a search finds
+    on which the scores of a list of people, members or not, coincide most with released ones. With fewer than 50 units
+    per column those of members and non-members together replace the original's, which then follow accidents of the
     members and separate them from anybody in a harmless release too. What separates most is returned.
 
     Parameters
@@ -90,6 +92,7 @@ def score_coincidence_attack(
     reference : (L, n) non-members of the same population, same encoding
     released : (M, n) same encoding
     loadings : (n, p) axes known to the attacker, one per column; nothing else is tried then
+    search : whether axes are searched for
     certainty : of the bounds; the lower one holds for all turns together
 
     Returns
@@ -121,7 +124,7 @@ def score_coincidence_attack(
     points = matrix("released", released, members.shape[1])
     with one_blas_thread():
         tried: list[tuple[Axes, Floats]] = (
-            _tried(members, others, points, len(np.unique(unit_codes(certainty.units.members, len(members)))))
+            _tried(members, others, points, certainty, search=search)
             if loadings is None
             else [("given", _known(loadings, members.shape[1]))]
         )
@@ -137,13 +140,15 @@ def score_coincidence_attack(
     return max(attacks, key=lambda one: (one.attack.lower, one.attack.auc))
 
 
-def _tried(members: Floats, others: Floats, points: Floats, units: int) -> list[tuple[Axes, Floats]]:
+def _tried(
+    members: Floats, others: Floats, points: Floats, certainty: Certainty, *, search: bool
+) -> list[tuple[Axes, Floats]]:
     """Return the axes that are tried, by their names."""
-    columns = members.shape[1]
+    columns, units = members.shape[1], len(np.unique(unit_codes(certainty.units.members, len(members))))
     secret, released = _secret(members, others, units), basis(points).loadings
     tried: list[tuple[Axes, Floats]] = [("columns", np.eye(columns)), ("released", released), secret]
-    if 1 < columns <= NARROW:
-        starts = [released, secret[1], *([np.array([[1.0, 1.0], [1.0, -1.0]])] if columns == 2 else [])]
+    if search and 1 < columns <= NARROW:
+        starts = [secret[1], *([released, np.array([[1.0, 1.0], [1.0, -1.0]])] if columns == 2 else [])]
         tried += [("searched", axes) for axes in searched_axes(members, others, points, starts)]
     return tried
 

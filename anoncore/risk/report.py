@@ -10,7 +10,7 @@ from typing import Literal, TypedDict
 import numpy as np
 
 from anoncore.boxes.columns import released_boxes
-from anoncore.encoding import EncodedTables, NumericScale
+from anoncore.encoding import EncodedTables
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._values import drawn_people
@@ -48,7 +48,6 @@ DELTA = 0.01
 # Attacks that distinguish members from non-members, two of them by all releases together: each has its share of the
 # level, so that lower bounds hold together.
 MEMBERSHIP_ATTACKS = 10
-_OTHER_SCALES: tuple[NumericScale, ...] = ("linear", "normal")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -418,10 +417,16 @@ def _membership(
 
 def _scores_on_scales(tables: EncodedTables, rows: Indices, chosen: Indices, certainty: Certainty) -> ScoreCoincidence:
     """Attack membership by principal scores, with numbers on each scale that methods use; the worst decides."""
-    scales = [(tables.x, tables.y, tables.r), *map(tables.on_scale, _OTHER_SCALES)]
-    sides = [(x[rows], r[chosen], y) for x, y, r in filter(None, scales) if r is not None]
-    together = certainty.over(len(sides))
-    attacks = [score_coincidence_attack(*one, certainty=together) for one in sides]
+    linear, normal = tables.on_scale("linear"), tables.on_scale("normal")
+    # Normal scores come back from averages over ranks, which no single direction follows: nothing to search for.
+    scales = [((tables.x, tables.y, tables.r), True), (linear, True), (normal, False)]
+    present = [(scale, search) for scale, search in scales if scale is not None]
+    together = certainty.over(len(present))
+    attacks = [
+        score_coincidence_attack(x[rows], r[chosen], y, search=search, certainty=together)
+        for (x, y, r), search in present
+        if r is not None
+    ]
     return max(attacks, key=lambda one: (one.attack.lower, one.attack.auc))
 
 
