@@ -135,7 +135,6 @@ def assess(
     used; its gates are for `tasks.policy.verdict`. ``copied_parts`` are tested in files of other tools alone: no
     masking step puts a person's part beside the values of another.
     """
-    reference = None if sides.reference is None else sides.reference.load()
     measured = section.settings(policy, rows_linked=masked.keeps_records, copied_parts=copied_parts)
     tables, risk, curves = _measured(run, sides, masked, measured)
     settings = section.settings(policy)
@@ -151,7 +150,7 @@ def assess(
         method_figures=masked.figures,
         rare_levels=_rare_levels(tables.released, section.k),
         as_source=_as_source(masked),
-        continuous_form=_continuous_form(masked.continuous, reference, settings, run.rng("assess-continuous")),
+        continuous_form=_continuous_form(masked.continuous, tables.reference, settings, run.rng("assess-continuous")),
     )
     return Assessed(assessment, run.workspace.store_arrays("curves", **curves.named()))
 
@@ -213,11 +212,10 @@ def _overlap(risk: RiskReport, records: Records) -> ReferenceOverlap | None:
 def _continuous_form(
     form: ContinuousForm | None, reference: Microdata | None, settings: RiskSettings, rng: np.random.Generator
 ) -> Comparison | None:
-    """Compare in the paper's form, where scores are not yet decoded to levels."""
+    """Compare in the paper's form, where scores are not yet decoded to levels, with a reference in the same levels."""
     if reference is None or form is None:
         return None
     data = form.data.load()
-    # Levels that an earlier step recoded are unknown to this encoder, and count as such.
     tables = EncodedTables.of(data, data, reference.select(data.schema.names))
     return compare_encoded(replace(tables, y=form.scores.load()["scores"]), settings, rng)
 

@@ -75,7 +75,7 @@ def with_full_release(
     # Where a group alone is hidden, single records are measured as if none had moved.
     single = source if assessment.as_source else released
     tables = ComparedTables(source.table, single.table, others, people.encoder, people.shrinkage)
-    together = people.kept_together & _rarely_missing(names, original, released) if people.kept_together else set()
+    together = people.kept_together & _rarely_missing(names, source, released) if people.kept_together else set()
     measured = FullRelease(
         records=Records(len(original), len(released), None if reference is None else len(reference)),
         identical=_identical(run, source, single, beside, names, policy.tail_p),
@@ -96,9 +96,7 @@ def with_full_release(
         source_values=masked.source_values,
         method_figures=masked.figures,
         source_levels=tuple(
-            name
-            for name in original.schema.masked
-            if name in together or _holds_rare(name, original, released, published)
+            name for name in source.schema.masked if name in together or _holds_rare(name, source, released, published)
         ),
         rare_levels=tuple(_rare(released, section.k)),
         full_release=measured,

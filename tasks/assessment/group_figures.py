@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from anoncore.recoding import recoded
 from anoncore.risk import GroupFigure, group_figures
 from tasks.assessment.assess import MaskedSides
 from tasks.policy.assessment import Assessment
@@ -18,5 +19,8 @@ def with_group_figures(assessment: Assessment, compared: MaskedSides, figures: t
         of the sub-table where the table is in partitions
     figures : those that were found when the whole table was read
     """
-    found = group_figures(compared.sides.original.load(), compared.masked.measured.load(), figures)
+    # A figure stands beside the level that its group has in the release.
+    levels = tuple(one for one in compared.masked.recodings if one.levels)
+    original = recoded(compared.sides.original.load(), levels)
+    found = group_figures(original, compared.masked.measured.load(), figures)
     return replace(assessment, risk=replace(assessment.risk, group_figures=found))

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from anoncore.microdata import Microdata, Schema, Variable
-from anoncore.risk import find_group_figures
+from anoncore.recoding import Recoding, recoded
+from anoncore.risk import find_group_figures, group_figures
 from tasks.assessment.assess import AssessmentSection, MaskedSides, assess
 from tasks.assessment.group_figures import with_group_figures
 from tasks.common.home import Home
@@ -46,3 +47,19 @@ def test_half_of_a_table_repeats_figures_of_all_its_records_and_the_assessment_i
     assert (gate.verdict, gate.variables, gate.records) == ("inconclusive", ("top",), 150)
     stored = Assessment.from_json(found.to_json())
     assert stored.risk.group_figures == found.risk.group_figures
+
+
+def test_figures_stand_beside_the_levels_that_their_groups_have_in_the_release(tmp_path: Path) -> None:
+    frame = employees()
+    figures = find_group_figures(frame, ["age", "top"])
+    schema = Schema([Variable("firm", "nominal"), Variable("age", "continuous"), Variable("top", "continuous")])
+    source = Microdata(frame[["firm", "age", "top"]], schema)
+    recodings = (Recoding("firm", {f"F{f}": f"region {f % 4}" for f in range(20)}),)
+    release = recoded(source, recodings)
+    run = Run.start(Home.locate(tmp_path), SeedSection(public=3, data_are_public=True))
+    sides = Sides(run.workspace.store("original", source), None)
+    masked = Masked(released=run.workspace.store("released", release), keeps_records=False, recodings=recodings)
+    assessed = assess(run, sides, masked, AssessmentSection(), PolicySection()).assessment
+    found = with_group_figures(assessed, MaskedSides(sides, masked), figures).risk.group_figures
+    assert found == group_figures(release, release, figures)
+    assert found != group_figures(source, release, figures)

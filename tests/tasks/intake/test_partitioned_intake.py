@@ -16,12 +16,13 @@ from anoncore.methods import RankSwapping, SpectralSwap, ValueCoding
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.partitions.store import Serial
 from anoncore.partitions.table import partitioned
+from anoncore.recoding import Recoding
 from tasks.assessment import full_release
 from tasks.assessment.assess import AssessmentSection, MaskedSides
 from tasks.common import hashes
 from tasks.common.errors import Refused
 from tasks.common.home import Home
-from tasks.common.partitions import StoredPartitions
+from tasks.common.partitions import StoredPartitions, recoded_partitions
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.intake import members, partitions
@@ -351,3 +352,19 @@ def test_what_partitions_cannot_hold_is_refused(tmp_path, monkeypatch, change, m
     change(table()[350:]).to_parquet(tmp_path / "people" / "b.parquet", index=False)
     with pytest.raises(Refused, match=message):
         taken(tmp_path, 500, patch=monkeypatch)
+
+
+def test_levels_of_few_people_are_looked_for_as_the_release_is_recoded(tmp_path, monkeypatch):
+    monkeypatch.setattr(splitting, "SUB_TABLE", 600)
+    given = taken(tmp_path, 200, "leave-one-out", patch=monkeypatch)
+    original = given.split.original
+    # One person lives in the south.
+    recodings = (Recoding("region", {level: str(level)[0] for level in original.schema["region"].levels or ()}),)
+    masked = mask_partitions(given.run, original, (), EDITS.edit_set())
+    coarse = recoded_partitions(masked.released, recodings, "coarse")
+    full, tested = both_sides(given, replace(masked, released=coarse, recodings=recodings), ())
+    asked = (given.run, full, tested, assessment(), AssessmentSection(), PolicySection())
+    measured = full_release.with_full_release(*asked)
+    assert "region" in measured.source_levels
+    # The sub-table is not recoded.
+    assert measured.full_release.coarser == ("region",)
