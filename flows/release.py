@@ -210,7 +210,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     validated = step("Check the edits on the masked data", validate_masked, masked, plan.edits, sides.original)
     tested = _tested(file, given, sides, masked, step)
     assessed = step("Measure risk and utility", assess, run, *tested, plan.assessment, plan.policy)
-    assessment, members = _with_earlier(file, given, sides, masked, assessed.assessment, runner)
+    assessment, members = _with_earlier(file, given, sides, masked, tested.masked, assessed.assessment, runner)
     if sides.sub_table is not None:
         full = (run, MaskedSides(sides, masked), tested, assessment, plan.assessment, plan.policy)
         assessment = step("Measure the full release", with_full_release, *full)
@@ -258,8 +258,7 @@ def _tested(file: PlanFile, given: Prepared, sides: Split, masked: Masked, step:
     if sub is None:
         return MaskedSides(sides, masked)
     own = given.run.branch("sub-table", "sub-table")
-    part = (own, sub.original, plan.steps, plan.edits.edit_set(), given.split.original)
-    return MaskedSides(sub, step("Mask the sub-table", mask_part, *part))
+    return MaskedSides(sub, step("Mask the sub-table", mask_part, own, sub.original, plan.steps, plan.edits.edit_set()))
 
 
 def _identity(plan: Plan, digest: str, masking: str) -> PlanIdentity:
@@ -290,11 +289,18 @@ def _labelled(
 
 
 def _with_earlier(
-    file: PlanFile, given: Prepared, sides: Split, masked: Masked, assessment: Assessment, runner: Runner
+    file: PlanFile,
+    given: Prepared,
+    sides: Split,
+    masked: Masked,
+    halved: Masked,
+    assessment: Assessment,
+    runner: Runner,
 ) -> tuple[Assessment, Members]:
     """Add what is measured together with earlier releases, and of both halves of a cross; return the units, too.
 
     Units are counted before some are drawn as ``sides``: others are drawn every time. An attack asks about those drawn.
+    The halves are parts of what was ``halved``: the release, or that of the sub-table.
     """
     plan, step, run, split, source = file.plan, runner.step, given.run, given.split, given.ingested.summary
     least = plan.policy.least_change or plan.assessment.k
@@ -317,7 +323,7 @@ def _with_earlier(
         return replace(assessment, prior_releases=prior), followed.members
     facts = tuple(one.facts for one in earlier)
     repeated = Earlier.of(facts, given.plan_digest, pseudonyms=bool(plan.series.pseudonym))
-    whole = MaskedSides(split, masked)
+    whole = MaskedSides(tested, halved)
     halves = tuple(
         step(f"Mask and attack half {number} of the units", judge_half, run, number, half, plan, repeated, whole)
         for number, half in enumerate(tested.halves, start=1)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from anoncore.recoding import Recoding
+from tasks.common.partitions import StoredPartitions
 from tasks.common.workspace import StoredRecords
 from tasks.masking.anonymize import Masked
 
@@ -56,6 +57,8 @@ class _Shown:
         """Count, a partition at a time."""
         records = units = 0
         levels, missing = dict[str, Counter[str]](), Counter[str]()
+        if isinstance(released, StoredPartitions):
+            return cls._of_partitions(released)
         for data in released.parts():
             records, units, names = records + len(data), units + data.n_units, data.schema.names
             for variable in data.schema:
@@ -64,6 +67,15 @@ class _Shown:
                     held = {str(level): count for level, count in data.level_counts(variable.name).items() if count}
                     levels.setdefault(variable.name, Counter()).update(held)
         return cls(records, units, tuple(names), levels, missing)
+
+    @classmethod
+    def _of_partitions(cls, released: StoredPartitions) -> _Shown:
+        """Count a column at a time; each record is a unit."""
+        names = released.schema.names
+        held = {v.name: released.level_counts(v.name) for v in released.schema if v.is_categorical}
+        levels = {name: Counter({str(level): n for level, n in counts.items() if n}) for name, counts in held.items()}
+        missing = Counter({name: released.missing_values(name) for name in names})
+        return cls(len(released), len(released), tuple(names), levels, missing)
 
 
 def _recoded_otherwise(part: tuple[Recoding, ...], whole: tuple[Recoding, ...]) -> Iterator[str]:

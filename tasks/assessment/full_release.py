@@ -181,26 +181,6 @@ class _People:
         return cls(tables.encoder, shrinkage, together, drawn[0], drawn[1] if len(drawn) > 1 else None)
 
 
-def _counts(name: str, data: StoredPartitions) -> dict[Any, int]:
-    """Return the number of records at each level."""
-    levels = data.schema[name].levels or ()
-    counts = sum(np.bincount(codes[codes >= 0], minlength=len(levels)) for codes in _chunks(name, data)) + np.zeros(
-        len(levels), dtype=np.intp
-    )
-    return dict(zip(levels, counts.tolist(), strict=True))
-
-
-def _chunks(name: str, data: StoredPartitions) -> Iterator[np.ndarray]:
-    for partition in data.table.partitions():
-        yield data.executor.store.read(data.table.column(name), partition)
-
-
-def _missing(name: str, data: StoredPartitions) -> int:
-    """Return the number of missing values."""
-    numbers = data.schema[name].kind == "continuous"
-    return sum(int((np.isnan(chunk) if numbers else chunk < 0).sum()) for chunk in _chunks(name, data))
-
-
 def _holds_rare(name: str, original: StoredPartitions, measured: StoredPartitions, released: StoredPartitions) -> bool:
     """Return whether a level, or a missing value, is released that one or two units of the original hold.
 
@@ -209,15 +189,15 @@ def _holds_rare(name: str, original: StoredPartitions, measured: StoredPartition
     variable, lacking = original.schema[name], False
     levels: set[str] = set()
     if variable.is_categorical:
-        texts = [text for text, n in _counts(name, released).items() if n] if name in released.schema else ()
+        texts = [text for text, n in released.level_counts(name).items() if n] if name in released.schema else ()
         levels, lacking = levels_named(variable, released.schema.names, texts)
     if variable.is_categorical and name in released.schema:
-        lacking |= _missing(name, released) > 0
+        lacking |= released.missing_values(name) > 0
     elif name in measured.schema:
-        lacking |= _missing(name, measured) > 0
-    if lacking and 0 < _missing(name, original) < FEWEST_HOLDERS:
+        lacking |= measured.missing_values(name) > 0
+    if lacking and 0 < original.missing_values(name) < FEWEST_HOLDERS:
         return True
-    held = _counts(name, original) if variable.is_categorical else {}
+    held = original.level_counts(name) if variable.is_categorical else {}
     return any(0 < n < FEWEST_HOLDERS and str(level) in levels for level, n in held.items())
 
 
@@ -232,7 +212,7 @@ def _rare(released: StoredPartitions, k: int) -> Iterator[RareLevels]:
     """Yield the released levels that fewer than k records hold."""
     for variable in released.schema:
         if variable.is_categorical and variable.is_masked:
-            counts = _counts(variable.name, released)
+            counts = released.level_counts(variable.name)
             if levels := tuple(str(level) for level, count in counts.items() if 0 < count < k):
                 yield RareLevels(variable.name, levels)
 
@@ -240,12 +220,12 @@ def _rare(released: StoredPartitions, k: int) -> Iterator[RareLevels]:
 def _shift(variable: Variable, original: StoredPartitions, released: StoredPartitions) -> VariableShift:
     """Return how far a variable's distribution has moved: Kolmogorov's distance or total variation, or missing."""
     name = variable.name
-    missing = abs(_missing(name, original) / len(original) - _missing(name, released) / len(released))
+    missing = abs(original.missing_values(name) / len(original) - released.missing_values(name) / len(released))
     if variable.kind == "continuous" and original.schema[name].kind == "continuous":
         columns = (Column(side.table.column(name), len(side.table.rows)) for side in (original, released))
         moved = kolmogorov_distance(released.executor, *columns)
     else:
-        shares = [_shares(_counts(name, side)) for side in (original, released)]
+        shares = [_shares(side.level_counts(name)) for side in (original, released)]
         moved = (
             sum(abs(shares[0].get(level, 0.0) - shares[1].get(level, 0.0)) for level in {**shares[0], **shares[1]}) / 2
         )

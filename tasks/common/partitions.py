@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -60,6 +61,19 @@ class StoredPartitions:
         """Yield one column, a partition at a time."""
         name = self.table.column(column)
         return (self.executor.store.read(name, partition) for partition in self.table.partitions())
+
+    def level_counts(self, name: str) -> dict[Any, int]:
+        """Return the number of records at each level of a variable."""
+        levels = self.schema[name].levels or ()
+        counts = np.zeros(len(levels), dtype=np.intp)
+        for codes in self.chunks(name):
+            counts += np.bincount(codes[codes >= 0], minlength=len(levels))
+        return dict(zip(levels, counts.tolist(), strict=True))
+
+    def missing_values(self, name: str) -> int:
+        """Return the number of records that lack a variable."""
+        numbers = self.schema[name].kind == "continuous"
+        return sum(int((np.isnan(chunk) if numbers else chunk < 0).sum()) for chunk in self.chunks(name))
 
     def whole(self, column: str) -> np.ndarray:
         """Return (N,) one column of all partitions."""

@@ -182,17 +182,18 @@ def _partitions(stored: StoredRecords) -> StoredPartitions:
     return stored
 
 
-def mask_part(run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: EditSet, whole: StoredRecords) -> Masked:
+def mask_part(
+    run: Run, data: StoredRecords, steps: tuple[Step, ...], edits: EditSet, whole: StoredRecords | None = None
+) -> Masked:
     """Mask a part of a table by the steps that treat single records, see `of_single_records`.
 
     What steps at the beginning decide by counts, such as which levels are rare, they decide by the ``whole`` table: a
-    part holds fewer of each, and would be coarser than the release for which it stands. Of a table in partitions the
-    part itself decides.
+    part holds fewer of each, and would be coarser than the release for which it stands. Without one the part itself
+    decides, as the sub-table of a large table does, which is the same whether that is in memory or in partitions.
 
     The report says what all steps hide, and whether any masks single records: the part stands for the whole release.
     """
-    in_memory = None if isinstance(whole, StoredPartitions) else whole
-    masked = mask_records(run, data, of_single_records(steps), edits, in_memory)
+    masked = mask_records(run, data, of_single_records(steps), edits, whole)
     hidden, unchanged = hidden_variables(steps, edits), all(step.prepares for step in steps)
     alone = masked.decided_alone and any(step.treats_records_alone for step in steps)
     return replace(masked, hidden_variables=hidden, records_unchanged=unchanged, decided_alone=alone)
