@@ -210,12 +210,13 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     validated = step("Check the edits on the masked data", validate_masked, masked, plan.edits, sides.original)
     tested = _tested(file, given, sides, masked, step)
     assessed = step("Measure risk and utility", assess, run, *tested, plan.assessment, plan.policy)
-    assessment, members = _with_earlier(file, given, sides, masked, tested.masked, assessed.assessment, runner)
+    whole = MaskedSides(sides, masked)
+    assessment, members = _with_earlier(file, given, whole, tested.masked, assessed.assessment, runner)
     if sides.sub_table is not None:
-        full = (run, MaskedSides(sides, masked), tested, assessment, plan.assessment, plan.policy)
+        full = (run, whole, tested, assessment, plan.assessment, plan.policy)
         assessment = step("Measure the full release", with_full_release, *full)
-    whole = MaskedSides(sides, masked) if run.executor is None else tested
-    assessment = step("Look for figures of groups", with_group_figures, assessment, whole, ingested.figures)
+    grouped = whole if run.executor is None else tested
+    assessment = step("Look for figures of groups", with_group_figures, assessment, grouped, ingested.figures)
     records = (assessment, sides.original, plan.edits.edit_set())
     assessment = step("Look for records of one unit", with_hidden_units, *records)
     game = _played(file, given, *tested, runner)
@@ -289,17 +290,12 @@ def _labelled(
 
 
 def _with_earlier(
-    file: PlanFile,
-    given: Prepared,
-    sides: Split,
-    masked: Masked,
-    halved: Masked,
-    assessment: Assessment,
-    runner: Runner,
+    file: PlanFile, given: Prepared, whole: MaskedSides, halved: Masked, assessment: Assessment, runner: Runner
 ) -> tuple[Assessment, Members]:
     """Add what is measured together with earlier releases, and of both halves of a cross; return the units, too.
 
-    Units are counted before some are drawn as ``sides``: others are drawn every time. An attack asks about those drawn.
+    Units are counted before some are drawn for the ``whole`` release: others are drawn every time. An attack asks about
+    those drawn.
     The halves are parts of what was ``halved``: the release, or that of the sub-table.
     """
     plan, step, run, split, source = file.plan, runner.step, given.run, given.split, given.ingested.summary
@@ -314,18 +310,18 @@ def _with_earlier(
         masking=given.masking,
         shared=plan.series.shared,
     )
-    followed = step("Compare with earlier releases", follow, run, given.checked, split, masked, terms)
+    followed = step("Compare with earlier releases", follow, run, given.checked, split, whole.masked, terms)
     assessment, earlier = replace(assessment, series=followed.series), followed.earlier
     tested = split.sub_table or split
     if not tested.halves:
-        attack = (run, earlier, given.checked, sides, masked, plan.assessment)
+        attack = (run, earlier, given.checked, *whole, plan.assessment)
         prior = step("Attack with earlier releases", against_earlier, *attack)
         return replace(assessment, prior_releases=prior), followed.members
     facts = tuple(one.facts for one in earlier)
     repeated = Earlier.of(facts, given.plan_digest, pseudonyms=bool(plan.series.pseudonym))
-    whole = MaskedSides(tested, halved)
+    of = MaskedSides(tested, halved)
     halves = tuple(
-        step(f"Mask and attack half {number} of the units", judge_half, run, number, half, plan, repeated, whole)
+        step(f"Mask and attack half {number} of the units", judge_half, run, number, half, plan, repeated, of)
         for number, half in enumerate(tested.halves, start=1)
     )
     without = None if earlier else PriorReleases(0)

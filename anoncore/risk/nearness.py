@@ -24,7 +24,7 @@ APART, NO_PAIR = 3.0, 0.999
 MOST_LEVELS, RECORDS = 50, 5000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Figures:
     """What two variables are compared by: the counts of levels, missing values as one, or mean and squared error."""
 
