@@ -143,7 +143,7 @@ def results(risk: RiskReport, records: Records, gates: Sequence[Gate]) -> Iterat
     Independent samples stem from no masking of the members.
     """
     policy = PolicySection()
-    assessment = Assessment(records, risk, utility=cast(Any, None), external=ExternalFiles(0, 0, None))
+    assessment = Assessment(records, risk, utility=cast(Any, None), external=ExternalFiles(0, 0))
     for gate in gates:
         for result in results_of(gate, assessment, policy) if gate.individual else ():
             counts = result.verdict != "not tested" or gate.untested_as not in policy.untested
