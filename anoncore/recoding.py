@@ -176,19 +176,19 @@ def recoded(data: Microdata, recodings: tuple[Recoding, ...]) -> Microdata:
     return data
 
 
-def held_levels(data: Microdata, name: str) -> set[Any]:
-    """Return the levels of a variable that records hold."""
-    return {level for level, count in data.level_counts(name).items() if count}
-
-
 def in_unknown_levels(released: Microdata, source: Microdata) -> tuple[str, ...]:
-    """Return the variables that are released in two levels or more, none of which is one of the source.
+    """Return the variables that are released in two levels or more, most records in none that is one of the source.
 
     Records of both are equally far apart there whatever they hold, so that nothing that compares them sees anything.
     """
     both = [v.name for v in released.schema if v.is_categorical and v.name in source.schema]
-    held = {name: held_levels(released, name) for name in both}
-    return tuple(n for n in both if len(held[n]) > 1 and not held[n] & set(source.schema[n].levels or held[n]))
+    return tuple(name for name in both if _mostly_unknown(released, source.schema[name]))
+
+
+def _mostly_unknown(released: Microdata, variable: Variable) -> bool:
+    held = {level: count for level, count in released.level_counts(variable.name).items() if count}
+    known = sum(count for level, count in held.items() if level in set(variable.levels or held))
+    return len(held) > 1 and 2 * known < sum(held.values())
 
 
 def middles(values: np.ndarray, width: float, unit: float | None) -> np.ndarray:

@@ -238,9 +238,11 @@ def levels_in_sets(texts: Iterable[object], variable: Variable) -> tuple[set[str
     >>> levels_in_sets(["a|missing", "b"], Variable("s", "nominal", levels=("a", "b", "c"))) == ({"a", "b"}, True)
     True
     """
-    words = _words(variable.levels or ())[1]
-    held = np.asarray(_parsed(pd.Series([*texts], dtype="object"), variable).any(axis=0))
-    return {word for word, there in zip(words[:-1], held, strict=False) if there}, bool(held[-1])
+    mark, words = _words(variable.levels or ())
+    known, held = set(words), set[str]()
+    for text in {str(text) for text in texts}:
+        held.update([text] if mark is None or text in known else text.split(mark))
+    return (held & known) - {words[-1]}, words[-1] in held
 
 
 def _parsed(column: pd.Series, variable: Variable) -> np.ndarray:

@@ -75,8 +75,9 @@ def searched_axes(members: Floats, others: Floats, points: Floats, starts: list[
 
 def _scaled(rows: Floats, axes: Floats) -> Floats:
     """Return axes along which released scores have unit variance, without those on which they do not vary."""
-    spread = (rows @ axes).std(axis=0)
-    live = spread > _SAME * spread.max(initial=_LEAST)
+    spread = ((rows - rows.mean(axis=0)) @ axes).std(axis=0)
+    # Of rows that are all alike rounding errors are the largest spread.
+    live = spread > _SAME * max(float(spread.max(initial=_LEAST)), float(np.abs(rows).max(initial=0.0)))
     return np.asarray(axes[:, live] / spread[live])
 
 

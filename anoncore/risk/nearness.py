@@ -22,6 +22,10 @@ HALF = 0.25
 APART, NO_PAIR = 3.0, 0.999
 # Variables with more levels are compared level by level alone; associations are computed from so many records.
 MOST_LEVELS, RECORDS = 50, 5000
+# Of the records of both, so many hold levels of one label where labels mean the same.
+SHARED = 0.9
+# Records of both that hold a level which is compared.
+LEAST = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,7 +92,9 @@ def _figures(table: Microdata) -> Iterator[tuple[str, _Figures]]:
     for name in table.schema.masked:
         column = table.frame[name]
         if table.schema[name].is_categorical:
-            counts = column.astype("object").map(str).value_counts()
+            counts = column.value_counts(dropna=False)
+            counts = counts[counts > 0]
+            counts.index = counts.index.astype("object").map(str)
             if len(counts) > 1:
                 yield name, _Figures(counts)
         else:
@@ -113,13 +119,23 @@ def _nearness(one: _Figures, other: _Figures) -> float:
     """Return how probable it is that a variable of other people is nearer."""
     if one.counts is None or other.counts is None:
         return float(_of_means([one], [other])[0, 0])
-    if set(one.counts.index) == set(other.counts.index):
-        counts = np.stack([one.counts.to_numpy(), other.counts.reindex(one.counts.index).to_numpy()]).astype(float)
+    if (counts := _aligned(one.counts, other.counts)) is not None:
+        often = counts.sum(axis=0) >= LEAST
+        # A level that one person brings would hide how near all others are.
+        counts = counts[:, often] if often.sum() > 1 else counts
         return float(chi2.cdf(_pearson(counts[:1], counts[1:], HALF), counts.shape[1] - 1)[0, 0])
     width = max(one.levels, other.levels)
     if width > MOST_LEVELS:
         return 1.0
     return float(_of_sizes(_sizes([one], width), _sizes([other], width))[0, 0])
+
+
+def _aligned(one: pd.Series, other: pd.Series) -> Floats | None:
+    """Return (2, L) the counts of all levels; None where too many records of one hold levels that the other lacks."""
+    levels = one.index.union(other.index, sort=False)
+    counts = np.stack([side.reindex(levels, fill_value=0).to_numpy(dtype=float) for side in (one, other)])
+    shared = counts[:, (counts > 0).all(axis=0)].sum(axis=1)
+    return counts if (shared >= SHARED * counts.sum(axis=1)).all() else None
 
 
 def _over_pairs(one: list[_Figures], other: list[_Figures]) -> Iterator[float]:
@@ -178,14 +194,16 @@ def _sum_by_chance(other: Microdata, named: list[str], figures: list[dict[str, _
 
     With C the correlations of levels and numbers, the sum has the mean tr C and the variance 2 ‖C‖².
     """
-    sums = {name: _statistic(*(own[name] for own in figures)) for name in named}
-    summed = [name for name, value in sums.items() if value is not None]
+    found = ((name, _statistic(*(own[name] for own in figures))) for name in named)
+    sums = {name: (value, _traits(other, name)) for name, value in found if value is not None}
+    # Of a variable that does not vary among the records looked at nothing is known here.
+    summed = {name: (value, traits) for name, (value, traits) in sums.items() if traits.any()}
     if not summed:
         return 1.0
-    traits = np.hstack([_traits(other, name) for name in summed])
+    traits = np.hstack([own for _, own in summed.values()])
     correlations = traits.T @ traits / len(traits)
     mean, half_variance = float(np.trace(correlations)), float((correlations**2).sum())
-    total = sum(value for value in sums.values() if value is not None)
+    total = sum(value for value, _ in summed.values())
     return float(chi2.cdf(total * mean / half_variance, mean**2 / half_variance))
 
 
@@ -193,20 +211,17 @@ def _statistic(one: _Figures, other: _Figures) -> float | None:
     """Return the statistic of two variables; None where levels are too many or have other labels."""
     if one.counts is None or other.counts is None:
         return (one.mean - other.mean) ** 2 / (one.error + other.error)
-    if one.levels > MOST_LEVELS or set(one.counts.index) != set(other.counts.index):
-        return None
-    first, second = (own.reindex(one.counts.index).to_numpy(dtype=float) for own in (one.counts, other.counts))
-    return float(_pearson(first[np.newaxis], second[np.newaxis], 0.0)[0, 0])
+    counts = _aligned(one.counts, other.counts) if max(one.levels, other.levels) <= MOST_LEVELS else None
+    return None if counts is None else float(_pearson(counts[:1], counts[1:], 0.0)[0, 0])
 
 
 def _traits(data: Microdata, name: str) -> Floats:
     """Return (N, L) a variable's levels, or (N, 1) its numbers, centred; of levels the squares add up to L − 1."""
-    column = data.frame[name].iloc[:: -(-len(data) // RECORDS)]
+    column, every = data.frame[name], -(-len(data) // RECORDS)
     if not data.schema[name].is_categorical:
         values = column.to_numpy(dtype=float)
-        values = np.nan_to_num(values - np.nanmean(values))[:, np.newaxis]
-        return np.asarray(values / (values.std() or 1.0))
-    codes = pd.factorize(column.astype("object").map(str))[0]
-    levels = np.eye(int(codes.max()) + 1)[codes]
-    shares = levels.mean(axis=0)
-    return np.asarray((levels - shares) / np.sqrt(shares))
+        mean, spread = np.nanmean(values), np.nanstd(values)
+        return np.asarray(np.nan_to_num(values[::every] - mean)[:, np.newaxis] / (spread or 1.0))
+    held, codes = np.unique(column.cat.codes, return_inverse=True)
+    shares = np.bincount(codes, minlength=len(held)) / len(codes)
+    return np.asarray((np.eye(len(held))[codes[::every]] - shares) / np.sqrt(shares))

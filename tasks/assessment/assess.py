@@ -36,8 +36,6 @@ from tasks.masking.anonymize import ContinuousForm, Masked
 from tasks.policy.assessment import Assessment, ExternalFiles, Half, RareLevels, Records, ReferenceOverlap
 from tasks.policy.section import PolicySection
 
-# Of a released level: one or two people of the source who hold it are known by it.
-
 
 class AssessmentSection(Section):
     """How disclosure risk and utility are measured.

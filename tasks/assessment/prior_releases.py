@@ -34,6 +34,8 @@ from tasks.record.predecessors import Predecessor
 
 # The newest; each costs two searches.
 AT_MOST = 50
+# Of the records of an earlier release, so many hold levels that people have, or a variable is not compared.
+KNOWN = 0.9
 KINDS = ("data.parquet", "data.csv", "data.sav", "data.dta", "data.xpt")
 # Of the units held out, the share that an earlier release may hold: the boundary moves a little as units come and go.
 MOST_KNOWN = 0.1
@@ -183,7 +185,9 @@ def _known(people: Microdata, table: Microdata, name: str) -> float:
     """Return the share of the records whose level of a variable is one of the people's, or whose number is present."""
     column = table.frame[name]
     if people.schema[name].is_categorical:
-        return float(column.isin(people.frame[name].dropna().unique()).mean())
+        share = float(column.dropna().isin(people.frame[name].dropna().unique()).mean())
+        # A level such as "other" that both have does not make the rest comparable.
+        return share if share >= KNOWN else 0.0
     return float(column.notna().mean())
 
 

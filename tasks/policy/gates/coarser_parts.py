@@ -26,8 +26,8 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
             baseline="none, parts that are recoded as the release is",
             records=assessment.records.released,
             meaning="whether attacks on parts of the records saw what the release shows: a step that decides by counts "
-            "made them coarser; put it before the steps that mask, state the coarser levels in the plan, or choose a "
-            "reference of kind holdout or file",
+            "made them coarser; put it before the steps that mask, state the coarser levels in the plan (of a table so "
+            "large that a sub-table is attacked, only this helps), or choose a reference of kind holdout or file",
             variables=variables,
         ),
     )

@@ -91,3 +91,26 @@ def test_many_levels_of_other_labels_are_not_compared() -> None:
     codes = pd.DataFrame({"code": [f"c{number}" for number in range(2 * MOST_LEVELS)] * 3})
     assert nearly_same(table(codes), table(codes))
     assert not nearly_same(table(codes), table(relabelled(codes)))
+
+
+def _ten(rows: int, seed: int = 1) -> Microdata:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({f"v{j}": rng.choice(list("abc"), rows) for j in range(10)})
+    return Microdata(frame, Schema(Variable(name, "nominal") for name in frame))
+
+
+def test_one_person_with_new_levels_does_not_hide_the_others() -> None:
+    people = _ten(2000)
+    frame = people.frame.astype(object).copy()
+    frame.iloc[7] = "new"
+    joined = Microdata(frame, Schema(Variable(name, "nominal") for name in frame))
+    assert nearly_same(people, joined)
+    assert not nearly_same(people, _ten(2000, seed=2))
+
+
+def test_variables_that_hardly_vary_are_compared_without_error() -> None:
+    number, level = np.zeros(20_000), np.full(20_000, "a", dtype=object)
+    number[1], level[1] = 1.0, "b"
+    for column, kind in ((number, "continuous"), (level, "nominal")):
+        table = Microdata(pd.DataFrame({"v": column}), Schema([Variable("v", kind)]))
+        nearly_same(table, table)

@@ -163,3 +163,9 @@ def people(seed: int) -> Microdata:
     names = ["height", "weight", "pressure"]
     schema = Schema([Variable(name, "continuous", precision=0.01) for name in names])
     return Microdata(pd.DataFrame(numbers.round(2), columns=names), schema)
+
+
+def test_a_release_of_records_that_are_all_alike_is_searched_without_error():
+    members, others = np.random.default_rng(5).normal(size=(2, 60, 2))
+    alike = np.tile(members.mean(axis=0) + 0.1, (60, 1))
+    assert [axes.shape[1] for axes in searched_axes(members, others, alike, [np.eye(2)])] == [0, 0]
