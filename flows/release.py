@@ -319,9 +319,9 @@ def _with_earlier(
         return replace(assessment, prior_releases=prior), followed.members
     facts = tuple(one.facts for one in earlier)
     repeated = Earlier.of(facts, given.plan_digest, pseudonyms=bool(plan.series.pseudonym))
-    of = MaskedSides(tested, halved)
+    parent = MaskedSides(tested, halved)
     halves = tuple(
-        step(f"Mask and attack half {number} of the units", judge_half, run, number, half, plan, repeated, of)
+        step(f"Mask and attack half {number} of the units", judge_half, run, number, half, plan, repeated, parent)
         for number, half in enumerate(tested.halves, start=1)
     )
     without = None if earlier else PriorReleases(0)

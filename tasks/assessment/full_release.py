@@ -24,7 +24,7 @@ from anoncore.risk.scores import Certainty, ScoreAttack, score_attack
 from anoncore.risk.shrinkage import Shrinkage
 from tasks.assessment.assess import AssessmentSection, MaskedSides
 from tasks.assessment.coarser_parts import coarser_variables
-from tasks.assessment.rare_levels import FEWEST_HOLDERS, levels_named, missing_together
+from tasks.assessment.rare_levels import FEWEST_HOLDERS, missing_together, names_rare
 from tasks.common.partitions import StoredPartitions, in_partitions, recoded_partitions
 from tasks.common.run import Run
 from tasks.common.workspace import StoredRecords
@@ -186,19 +186,17 @@ def _holds_rare(name: str, original: StoredPartitions, measured: StoredPartition
 
     Measured are the released records as single values.
     """
-    variable, lacking = original.schema[name], False
-    levels: set[str] = set()
-    if variable.is_categorical:
-        texts = [text for text, n in released.level_counts(name).items() if n] if name in released.schema else ()
-        levels, lacking = levels_named(variable, released.schema.names, texts)
-    if variable.is_categorical and name in released.schema:
-        lacking |= released.missing_values(name) > 0
-    elif name in measured.schema:
-        lacking |= measured.missing_values(name) > 0
-    if lacking and 0 < original.missing_values(name) < FEWEST_HOLDERS:
-        return True
-    held = original.level_counts(name) if variable.is_categorical else {}
-    return any(0 < n < FEWEST_HOLDERS and str(level) in levels for level, n in held.items())
+    variable = original.schema[name]
+    shown = released if variable.is_categorical and name in released.schema else measured
+    held = released.level_counts(name) if variable.is_categorical and name in released.schema else {}
+    return names_rare(
+        variable,
+        released.schema.names,
+        [level for level, count in held.items() if count],
+        lacks=name in shown.schema and shown.missing_values(name) > 0,
+        holders=original.level_counts(name) if variable.is_categorical else {},
+        missing=original.missing_values(name),
+    )
 
 
 def _rarely_missing(names: list[str], original: StoredPartitions, released: StoredPartitions) -> set[str]:

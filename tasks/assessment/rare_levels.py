@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -67,19 +68,38 @@ def levels_named(variable: Variable, columns: Iterable[str], texts: Iterable[obj
     return levels | {str(level) for level, column in by_column if column in there}, missing
 
 
+def names_rare(
+    variable: Variable,
+    columns: Iterable[str],
+    texts: Iterable[object],
+    *,
+    lacks: bool,
+    holders: Mapping[Any, int],
+    missing: int,
+) -> bool:
+    """Return whether a level, or a missing value, is released that one or two units of the source hold.
+
+    Parameters
+    ----------
+    variable, columns, texts : as for `levels_named`
+    lacks : whether released records lack the variable
+    holders, missing : units of the source that hold each level, and that lack the variable
+    """
+    levels, in_sets = levels_named(variable, columns, texts) if variable.is_categorical else (set[str](), False)
+    if (lacks or in_sets) and 0 < missing < FEWEST_HOLDERS:
+        return True
+    return any(0 < count < FEWEST_HOLDERS and str(level) in levels for level, count in holders.items())
+
+
 def _holds_rare(variable: Variable, original: Microdata, measured: Microdata, released: Microdata) -> bool:
     name = variable.name
-    levels: set[str] = set()
-    lacking = False
-    if variable.is_categorical:
-        texts = released.frame[name].dropna().unique() if name in released.frame else ()
-        levels, lacking = levels_named(variable, released.schema.names, texts)
-    if variable.is_categorical and name in released.frame:
-        lacking |= bool(released.frame[name].isna().any())
-    elif name in measured.frame:
-        lacking |= bool(measured.frame[name].isna().any())
-    without = len(np.unique(original.unit_codes[original.frame[name].isna().to_numpy()]))
-    if lacking and 0 < without < FEWEST_HOLDERS:
-        return True
-    held = original.level_units(name) if variable.is_categorical else {}
-    return any(0 < count < FEWEST_HOLDERS and str(level) in levels for level, count in held.items())
+    shown = released if variable.is_categorical and name in released.frame else measured
+    lacking = original.unit_codes[original.frame[name].isna().to_numpy()]
+    return names_rare(
+        variable,
+        released.schema.names,
+        released.frame[name].dropna().unique() if variable.is_categorical and name in released.frame else (),
+        lacks=name in shown.frame and bool(shown.frame[name].isna().any()),
+        holders=original.level_units(name) if variable.is_categorical else {},
+        missing=len(np.unique(lacking)),
+    )

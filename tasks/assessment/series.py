@@ -131,7 +131,7 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
     earlier = predecessors(run.home, terms.lineage, now)
     known = ((one, one.members(run.home)) for one in earlier)
     compared = [_compared(one.known(now), before, one.facts, least) for one, before in known if before is not None]
-    pairs, tried = _subtracted(run, compared, sides, masked, terms.limit)
+    pairs, untested = _subtracted(run, compared, sides, masked, terms.limit)
     series = Series(
         releases=len(earlier),
         known=len(compared),
@@ -140,8 +140,8 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
         few=tuple(one.changes for one in compared if one.changes.few),
         newest=compared[-1].changes if compared else None,
         pairs=pairs,
-        untested=tried - sum(not pair.changed for pair in pairs),
-        not_tried=sum(one.n_joined > 0 for one in compared) - tried,
+        untested=untested,
+        not_tried=max(sum(one.n_joined > 0 for one in compared) - AT_MOST, 0),
         left=sum(one.n_left > 0 and not one.n_joined for one in compared) if masked.kept else 0,
         exact=sum(one.differs for one in compared) if masked.kept and not terms.drawn else 0,
         left_out=terms.left_out,
@@ -209,10 +209,10 @@ def _nearest_in_size(run: Run, but: set[str], records: int) -> list[Path]:
 def _subtracted(
     run: Run, compared: list[_Earlier], sides: Sides, masked: Masked, limit: float
 ) -> tuple[tuple[PairDifferencing, ...], int]:
-    """Return the attacks with some releases since which units joined or changed, and on how many that joined.
+    """Return the attacks with some releases since which units joined or changed, and how many could not be attacked.
 
-    Where all of a panel changed there is no one to compare them with: nothing is asked about those who changed. People
-    are in the levels of the candidate.
+    Where all of a panel changed there is no one to compare them with: nothing is asked about those who changed, and
+    they do not count. People are in the levels of the candidate.
     """
     joined, changed = _fewest(compared, "n_joined"), _fewest(compared, "n_changed")
     if not (joined or changed) or isinstance(sides.original, StoredPartitions):
@@ -220,7 +220,7 @@ def _subtracted(
     original, candidate = recoded(sides.original.load(), masked.recodings), masked.measured.load()
     names = comparable(original, candidate, masked)
     targets = [(one, one.joined, False) for one in joined] + [(one, one.changed, True) for one in changed]
-    pairs = []
+    pairs, untested = [], 0 if names else len(targets)
     for one, units, only_changed in targets if names else ():
         folder = run.home.files_of(one.facts.name, one.facts.release)
         before, lacking = in_levels_of(original.select(names), whole_release(run, folder), masked.recodings)
@@ -239,7 +239,9 @@ def _subtracted(
         if attack:
             shown = None if one.changes.few else attack
             pairs.append(PairDifferencing(one.facts.release, attack.verdict(limit), shown, only_changed, lacking))
-    return tuple(pairs), len(joined)
+        elif before is None or not only_changed:
+            untested += 1
+    return tuple(pairs), untested
 
 
 def _fewest(compared: list[_Earlier], what: Literal["n_joined", "n_changed"]) -> list[_Earlier]:

@@ -124,7 +124,8 @@ class Series:
     few : releases since which fewer did, or of other variables
     newest : changes since the newest release whose units are known; None where there is none
     pairs : the differencing attack with each earlier release that it was tried with, on who joined and who changed
-    untested : earlier releases since which units joined, with which it was tried and could not be carried out
+    untested : attacks on who joined, or on who changed where the earlier release cannot be read in the levels of the
+        candidate, that could not be carried out
     not_tried : those with which it was not tried, since more units joined since than since the others
     left : those since which units only left, though figures are kept exactly: their records are no longer at hand
     exact : those of partly the same units, where figures are kept exactly and all units are in each release, or so many

@@ -102,6 +102,16 @@ def test_a_month_with_few_newcomers_waits_and_says_why(office, home, people, cap
     assert home.members_of(second.release).stat().st_mode & 0o077 == 0
 
 
+def test_who_changed_since_a_release_that_cannot_be_read_is_not_tested(office, home, people):
+    everyone = people(300)
+    first = released(office, home, everyone)
+    approved(home, first)
+    (home.files_of("office", first.release) / "codebook.json").unlink()
+    changed = everyone.assign(children=(everyone["children"] + 1) % 4)
+    found = gate(released(office, home, changed), "differencing")
+    assert (found.verdict, found.figure.split(",")[0]) == ("inconclusive", "1 pair(s) not tested")
+
+
 # All units are in each release, by steps that keep level counts.
 ALL = MORE.replace("register", "snapshot")
 

@@ -26,7 +26,7 @@ MORE = (
     "; more people who join or change between two releases decide it: publish less often, accept more by a larger "
     "`policy: differencing`, or let a person accept it"
 )
-WHY = "as there are too few other people, no variable in common or no files"
+WHY = "as there are too few other people, no variable or level in common, or no files"
 LEVELS = "as of some no level is in common: they were recoded in another way"
 LEFT = "as units only left since the earlier releases, whose records are no longer at hand"
 FEW = "no figure is shown where few joined, left or changed: their number could be computed from it"
