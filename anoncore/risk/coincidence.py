@@ -22,8 +22,9 @@ NARROW = 8  # columns of the encoded matrix up to which axes are searched for
 
 # Released scores near, around, and the weight of their ratio, of each form of the evidence: for scores that recur as
 # they were or nearly, and for scores that were moved by some ranks.
+_NEAREST = 1
 _FORMS = (
-    ((1, 10, 1.0), (3, 30, 2.0), (10, 100, 3.0)),
+    ((_NEAREST, 10, 1.0), (3, 30, 2.0), (10, 100, 3.0)),
     ((4, 40, 1.0),),
     ((8, 80, 1.0),),
     ((14, 140, 1.0),),
@@ -176,8 +177,8 @@ def _evidence(members: Floats, others: Floats, points: Floats, axes: Floats) -> 
     kept = np.flatnonzero(spread > _NULL * max(float(spread.max(initial=0.0)), np.finfo(float).tiny))
 
     def on_axis(axis: int) -> list[Floats]:
-        there, same = np.sort(sides[2][axis]), _SAME * float(spread[axis])
-        return [_closeness(side[axis], there, same) / len(kept) for side in sides[:2]]
+        there = _Scores(np.sort(sides[2][axis]), _SAME * float(spread[axis]))
+        return [one / len(kept) for one in there.closeness(sides[0][axis], sides[1][axis])]
 
     scores = np.zeros((len(_FORMS), len(members))), np.zeros((len(_FORMS), len(others)))
     for closeness in in_threads(on_axis, kept.tolist()):
@@ -194,33 +195,48 @@ def _along(table: Floats, centre: Floats, axes: Floats) -> Floats:
     return scores
 
 
-def _closeness(asked: Floats, there: Floats, same: float) -> Floats:
-    """Return (forms, q) evidence that each value asked for is close to the sorted scores."""
-    at = _places(asked, there)
-    around = {n for form in _FORMS for close, wide, _ in form for n in (close, wide)} - {1}
-    near = {1: np.log(_gap(asked, there, at) + same)} | {n: np.log(_spacing(there, at, n) + same) for n in around}
-    return np.array([sum(weight * (near[wide] - near[close]) for close, wide, weight in form) for form in _FORMS])
+@dataclass(frozen=True, eq=False, repr=False)
+class _Scores:
+    """Released scores, sorted, and the distance below which two are one."""
 
+    sorted: Floats
+    same: float
 
-def _places(asked: Floats, there: Floats) -> Indices:
-    """Return where each value would stand among the sorted scores."""
-    order = np.argsort(asked)
-    at = np.empty_like(order)
-    at[order] = np.searchsorted(there, asked[order])  # ascending, what is looked at stays in the cache
-    return at
+    def closeness(self, *sides: Floats) -> list[Floats]:
+        """Return, for each side, (forms, q) evidence that each value asked for is close to the scores."""
+        places = [self._places(asked) for asked in sides]
+        if sum(map(len, places)) > len(self.sorted):
+            wide = self._wide(np.arange(len(self.sorted) + 1))
+            around = [np.take(wide, at, axis=1) for at in places]
+        else:
+            around = [self._wide(at) for at in places]
+        weights = [sum(weight for close, _, weight in form if close == _NEAREST) for form in _FORMS]
+        return [
+            np.asarray(wide - np.multiply.outer(weights, self._nearest(asked, at)))
+            for asked, at, wide in zip(sides, places, around, strict=True)
+        ]
 
+    def _places(self, asked: Floats) -> Indices:
+        """Return where each value would stand among the scores."""
+        order = np.argsort(asked)
+        at = np.empty_like(order)
+        at[order] = np.searchsorted(self.sorted, asked[order])  # ascending, what is looked at stays in the cache
+        return at
 
-def _gap(asked: Floats, there: Floats, at: Indices) -> Floats:
-    """Return the distance to the nearest of the sorted scores, which stand along the last axis."""
-    return np.minimum(np.abs(asked - _taken(there, at - 1)), np.abs(asked - _taken(there, at)))
+    def _nearest(self, asked: Floats, at: Indices) -> Floats:
+        """Return the logs of the distances to the nearest of the scores."""
+        below, above = np.maximum(at - 1, 0), np.minimum(at, len(self.sorted) - 1)
+        gaps = np.minimum(np.abs(asked - self.sorted[below]), np.abs(asked - self.sorted[above]))
+        return np.asarray(np.log(gaps + self.same))
 
+    def _wide(self, at: Indices) -> Floats:
+        """Return (forms, q) the logs of the spacings with which the nearest score is compared, or closer spacings."""
+        around = {n for form in _FORMS for close, wide, _ in form for n in (close, wide)} - {_NEAREST}
+        logs = {n: np.log(self._spacings(at, n) + self.same) for n in around} | {_NEAREST: np.zeros(len(at))}
+        return np.array([sum(weight * (logs[wide] - logs[close]) for close, wide, weight in form) for form in _FORMS])
 
-def _spacing(there: Floats, at: Indices, around: int) -> Floats:
-    """Return the mean spacing of the scores among the so many on either side."""
-    last = there.shape[-1] - 1
-    low, high = np.clip(at - around, 0, last), np.clip(at + around - 1, 0, last)
-    return (_taken(there, high) - _taken(there, low)) / np.maximum(high - low, 1)
-
-
-def _taken(there: Floats, at: Indices) -> Floats:
-    return np.take_along_axis(there, np.clip(at, 0, there.shape[-1] - 1), axis=-1)
+    def _spacings(self, at: Indices, around: int) -> Floats:
+        """Return the mean spacings of the scores among the so many on either side of places among them."""
+        last = len(self.sorted) - 1
+        low, high = np.clip(at - around, 0, last), np.clip(at + around - 1, 0, last)
+        return (self.sorted[high] - self.sorted[low]) / np.maximum(high - low, 1)
