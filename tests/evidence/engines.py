@@ -54,6 +54,8 @@ FORMS: dict[str, dict[str, dict[str, Any]]] = {
             "details": "winsorised",
         }
     },
+    # As many rounds as by default take an hour of a processor for each of the runs.
+    "fuzzy-microaggregation": {"": {"k": 50, "sweeps": 3}},
     "optimal-boxes": {
         "intervals": {"rare": "fuzzy", "l": 2},
         "intervals on a grid": {"rare": "dropped", "bounds": "grid"},
