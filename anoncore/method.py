@@ -141,6 +141,13 @@ class Method(Protocol):
         """Return the step as it treats a share of the units: what is rare among all is so in a part of them."""
         return self
 
+    def by_counts_of(self, run: Executor, table: PartitionedTable) -> Method:
+        """Return the step as it treats a part of a table in partitions, deciding by the counts of all of its records.
+
+        Of steps that treat records alone; by default they decide by the part.
+        """
+        return self
+
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""
         return []

@@ -103,6 +103,6 @@ def anonymize_partitioned(
 
 
 def _check_registered(params: Method) -> None:
-    if type(params) not in METHODS.values():
+    if not isinstance(params, tuple(METHODS.values())):
         known = ", ".join(sorted(cls.__name__ for cls in METHODS.values()))
         raise AnonymizationError(f"no method takes parameters of type {type(params).__name__}; known are {known}")

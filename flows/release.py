@@ -35,7 +35,7 @@ from tasks.intake.series import draw
 from tasks.intake.split import Sides, Split
 from tasks.intake.validate import Validated, validate_masked
 from tasks.masking.anonymize import Masked, ShadowMask, of_single_records
-from tasks.masking.partitions import mask_part, mask_records
+from tasks.masking.partitions import for_parts, mask_part, mask_records
 from tasks.policy.assessment import Assessment, PriorReleases
 from tasks.policy.verdict import decide
 from tasks.publication.candidate import Candidate, prepare_data
@@ -69,6 +69,7 @@ OF_ALL_RECORDS = (
     "Set the reference apart",
     "Mask the records",
     "Check the edits on the masked data",
+    "Count the levels of all records",
     "Measure the full release",
     "Write the candidate",
 )
@@ -208,10 +209,11 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     masked = step("Mask the records", mask_records, run, sides.original, plan.steps, plan.edits.edit_set())
     masked = replace(masked, notes=(*masked.notes, *plan.series.notes(given.split.summary.original_units)))
     validated = step("Check the edits on the masked data", validate_masked, masked, plan.edits, sides.original)
-    tested = _tested(file, given, sides, masked, step)
+    parts = _for_parts(file, run, sides, step)
+    tested = _tested(parts, given, sides, masked, step)
     assessed = step("Measure risk and utility", assess, run, *tested, plan.assessment, plan.policy)
     whole = MaskedSides(sides, masked)
-    assessment, members = _with_earlier(file, given, whole, tested.masked, assessed.assessment, runner)
+    assessment, members = _with_earlier(parts, given, whole, tested.masked, assessed.assessment, runner)
     if sides.sub_table is not None:
         full = (run, whole, tested, assessment, plan.assessment, plan.policy)
         assessment = step("Measure the full release", with_full_release, *full)
@@ -251,6 +253,14 @@ def _finish_deliveries(home: Home, name: str, step: Callable[..., Any]) -> None:
     for release, target in cut_short(home, name):
         with suppress(ReleaseError):
             step(f"Finish the delivery to {target.shown}", deliver, home, release, target)
+
+
+def _for_parts(file: PlanFile, run: Run, sides: Split, step: Callable[..., Any]) -> PlanFile:
+    """Return the plan as it masks a sub-table and its halves: what is rare in the table is so in them."""
+    if sides.sub_table is None:
+        return file
+    steps = step("Count the levels of all records", for_parts, run, sides.original, file.plan.steps)
+    return replace(file, plan=file.plan.model_copy(update={"steps": steps}))
 
 
 def _tested(file: PlanFile, given: Prepared, sides: Split, masked: Masked, step: Callable[..., Any]) -> MaskedSides:

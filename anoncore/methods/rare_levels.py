@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sized
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -94,6 +94,11 @@ class RareLevels(Method):
         """Return the step with k as few units as in a share of all."""
         return replace(self, k=fewest_in_share(self.k, share))
 
+    def by_counts_of(self, run: Executor, table: PartitionedTable) -> RareLevels:
+        """Return the step for a part of the table, of which those levels are rare that are so in all of it."""
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        return _RareInAll(**given, tallies=level_tallies(run, table, _treated(table.schema), self.k))
+
     @property
     def over_partitions(self) -> OverPartitions:
         """As in memory where rare levels are drawn anew."""
@@ -103,8 +108,7 @@ class RareLevels(Method):
         self, run: Executor, table: PartitionedTable, *, name: str, edits: EditSet, rng: np.random.Generator
     ) -> PartitionedRelease:
         """Redistribute rare levels, which are counted over all partitions."""
-        treated = [v.name for v in table.schema if v.is_categorical and v.is_masked]
-        drawing = _Drawing(level_tallies(run, table, treated, self.k), edits, Stream.of(rng))
+        drawing = _Drawing(level_tallies(run, table, _treated(table.schema), self.k), edits, Stream.of(rng))
         starts, parts = np.cumsum(table.rows) - table.rows, len(table.rows)
         arguments = ([value] * parts for value in (table, name, drawing))
         run.map(_redistribute_partition, table.partitions(), starts.tolist(), *arguments)
@@ -163,8 +167,7 @@ class RareLevels(Method):
         )
 
     def _redistribute(self, data: Microdata, edits: EditSet, stream: Stream) -> Release:
-        treated = [v.name for v in data.schema if v.is_categorical and v.is_masked]
-        drawing = _Drawing({name: level_tally(data, name, self.k) for name in treated}, edits, stream)
+        drawing = _Drawing(self._tallies(data), edits, stream)
         removed = drawing.outcome(data.schema)[1]
         return Release(
             data=drawing.redistributed(data, 0),
@@ -172,6 +175,29 @@ class RareLevels(Method):
             keeps_records=True,
             notes=(self._note(data.units is not None),),
         )
+
+    def _tallies(self, data: Microdata) -> Mapping[str, LevelTally]:
+        return {name: level_tally(data, name, self.k) for name in _treated(data.schema)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RareInAll(RareLevels):
+    """The step for parts of a table, all of whose records decide which levels are rare and what is drawn instead."""
+
+    treats_records_alone: ClassVar[bool] = False
+
+    tallies: Mapping[str, LevelTally] = field(repr=False)
+
+    def in_share(self, share: float) -> _RareInAll:
+        """Return the step: what is rare in the whole table is so in each of its parts."""
+        return self
+
+    def _tallies(self, data: Microdata) -> Mapping[str, LevelTally]:
+        return {name: self.tallies[name] for name in _treated(data.schema)}
+
+
+def _treated(schema: Schema) -> list[str]:
+    return [variable.name for variable in schema if variable.is_categorical and variable.is_masked]
 
 
 @dataclass(frozen=True, kw_only=True)

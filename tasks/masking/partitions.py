@@ -24,7 +24,7 @@ from anoncore.recoding import Recoding
 from anoncore.registry import anonymize_partitioned
 from anoncore.release import MethodReport
 from tasks.common.errors import Refused, named
-from tasks.common.partitions import StoredPartitions
+from tasks.common.partitions import StoredPartitions, in_partitions
 from tasks.common.run import Run
 from tasks.common.workspace import RECORD, StoredRecords
 from tasks.masking.anonymize import (
@@ -189,7 +189,7 @@ def mask_part(
 
     What steps at the beginning decide by counts, such as which levels are rare, they decide by the ``whole`` table: a
     part holds fewer of each, and would be coarser than the release for which it stands. Without one the part itself
-    decides, as the sub-table of a large table does, which is the same whether that is in memory or in partitions.
+    decides, unless the steps are those of `for_parts`.
 
     The report says what all steps hide, and whether any masks single records: the part stands for the whole release.
     """
@@ -197,6 +197,19 @@ def mask_part(
     hidden, unchanged = hidden_variables(steps, edits), all(step.prepares for step in steps)
     alone = masked.decided_alone and any(step.treats_records_alone for step in steps)
     return replace(masked, hidden_variables=hidden, records_unchanged=unchanged, decided_alone=alone)
+
+
+def for_parts(run: Run, whole: StoredRecords, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Return the steps as they treat parts of a large table: the first one decides by the counts of all records.
+
+    The same whether the table is in memory or in partitions. Steps that hide a group, which parts are not masked by,
+    come before or after.
+    """
+    first = next((number for number, step in enumerate(steps) if not step.hidden_variables), len(steps))
+    if not any(step.treats_records_alone for step in steps[first : first + 1]):
+        return steps
+    table = in_partitions(whole, "original", run.executor or Threads(), BLOCK_ROWS)
+    return (*steps[:first], steps[first].by_counts_of(table.executor, table.table), *steps[first + 1 :])
 
 
 def mask_partitions(run: Run, data: StoredPartitions, steps: tuple[Step, ...], edits: EditSet) -> Masked:

@@ -26,8 +26,8 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
             baseline="none, parts that are recoded as the release is",
             records=assessment.records.released,
             meaning="whether attacks on parts of the records saw what the release shows: a step that decides by counts "
-            "made them coarser; put it before the steps that mask, state the coarser levels in the plan (of a table so "
-            "large that a sub-table is attacked, only this helps), or choose a reference of kind holdout or file",
+            "made them coarser; put it before the steps that mask (first of all, where a sub-table of a large table is "
+            "attacked), state the coarser levels in the plan, or choose a reference of kind holdout or file",
             variables=variables,
         ),
     )
@@ -40,8 +40,7 @@ GATE = Gate(
     "alone, without levels that as many records of the release hold, by more than 2 % of the records and "
     "three standard deviations of chance. Attacks on that part then say nothing about the release, and a "
     "person decides. Steps at the beginning of a plan that decide by counts decide by all records, of the "
-    "parts too: it concerns such steps after one that masks, values left out once more after later steps, "
-    "and sub-tables of tables in partitions.",
+    "parts too: it concerns such steps after one that masks, and values left out once more after later steps.",
     evaluate=evaluate,
     individual=True,
 )

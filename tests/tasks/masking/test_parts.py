@@ -13,8 +13,11 @@ from anoncore.edits.model import EditSet
 from anoncore.method import Method
 from anoncore.methods import PRAM, GlobalRecoding, LocalSuppression, RareLevels, SpectralSwap
 from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.partitions.store import Threads
+from anoncore.partitions.table import partitioned
 from anoncore.recoding import Rows
-from tasks.masking.partitions import mask_part, mask_records
+from tasks.common.partitions import StoredPartitions
+from tasks.masking.partitions import for_parts, mask_part, mask_records
 
 LEVELS = [f"{area}{number}" for area in "ab" for number in range(10)]
 HIERARCHY = Rows(tuple((level, level[0], "*") for level in LEVELS))
@@ -41,6 +44,7 @@ class _Workspace:
 @dataclass(frozen=True)
 class _Run:
     workspace: _Workspace = field(default_factory=_Workspace)
+    executor: None = None
 
     def rng(self, stream: str) -> np.random.Generator:
         return np.random.default_rng(len(stream))
@@ -101,6 +105,30 @@ def test_a_step_after_one_that_masks_counts_as_few_units_as_are_in_the_part():
     assert part.decided_alone
     # Counts of a part vary, so that a few levels are rare there; all would be with k = 10.
     assert len(set(part.released.load().frame["place"])) > 10
+
+
+def test_a_sub_table_keeps_the_levels_of_the_large_table_and_is_the_same_in_memory_as_in_partitions():
+    steps = RareLevels(k=10, action="redistribute"), SpectralSwap()
+    threads, data = Threads(), table()
+    stored = StoredPartitions(partitioned(threads.store, "original", data, 50), threads)
+    released = []
+    for whole in (_Stored(data), stored):
+        decided = for_parts(_Run(), whole, steps)
+        assert decided[1:] == steps[1:]
+        sub = mask_part(_Run(), _Stored(half(data)), decided, EditSet())
+        assert not sub.decided_alone
+        half_of_it = mask_part(_Run(), _Stored(half(half(data))), decided, EditSet(), _Stored(half(data)))
+        released += [[one.released.load().frame for one in (sub, half_of_it)]]
+        assert [set(one["place"]) for one in released[-1]] == [set(LEVELS)] * 2
+    for one, other in zip(*released, strict=True):
+        pd.testing.assert_frame_equal(one, other)
+    alone = mask_part(_Run(), _Stored(half(data)), steps, EditSet())
+    assert len(set(alone.released.load().frame["place"])) < len(LEVELS)
+
+
+def test_steps_that_do_not_decide_by_counts_are_the_same_for_parts():
+    assert for_parts(_Run(), _Stored(table()), (SpectralSwap(),)) == (SpectralSwap(),)
+    assert for_parts(_Run(), _Stored(table()), ()) == ()
 
 
 def test_edits_look_up_in_a_part_what_the_table_holds():
