@@ -35,6 +35,8 @@ from tasks.record.predecessors import IN_COMMON, Lineage, Predecessor, predecess
 AT_MOST = 12
 # Releases that are compared by their figures: those whose numbers of records are nearest.
 BY_FIGURES = 50
+# Of the records, by so many at most the releases of nearly the same units differ.
+NEARLY = 0.02
 # People who joined or changed, and people of the control, at most.
 PEOPLE = 2000
 
@@ -132,6 +134,8 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
     known = ((one, one.members(run.home)) for one in earlier)
     compared = [_compared(one.known(now), before, one.facts, least) for one, before in known if before is not None]
     pairs, untested = _subtracted(run, compared, sides, masked, terms.limit)
+    by_units = {one.facts.release for one in compared if one.n_in_common >= IN_COMMON}
+    alike, unread = _alike(run, by_units, sides, masked)
     series = Series(
         releases=len(earlier),
         known=len(compared),
@@ -145,7 +149,8 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
         left=sum(one.n_left > 0 and not one.n_joined for one in compared) if masked.kept else 0,
         exact=sum(one.differs for one in compared) if masked.kept and not terms.drawn else 0,
         left_out=terms.left_out,
-        alike=_alike(run, {one.facts.release for one in compared if one.n_in_common >= IN_COMMON}, sides, masked),
+        alike=alike,
+        unread=unread,
         elsewhere=tuple(_elsewhere(run, now, least)) if terms.shared else (),
         by_other_secrets=by_other_secrets(run.home, now.shared_key) if terms.shared else 0,
         rejected=rejected_attempts(run.home, terms.masking, now),
@@ -178,32 +183,41 @@ def _compared(now: Members, before: Members, facts: ReleaseFacts, least: int) ->
     return _Earlier(facts, counts, now, before, joined, left, n_changed)
 
 
-def _alike(run: Run, by_units: set[str], sides: Sides, masked: Masked) -> int:
+def _alike(run: Run, by_units: set[str], sides: Sides, masked: Masked) -> tuple[int, int]:
     """Count the releases, not compared by their units, whose figures are as near as those of nearly the same units.
 
     Identifiers may have been given out anew, or others be named first, in this plan, too. Compared are figures that are
-    kept exactly, whatever the earlier release calls the variables and their levels.
+    kept exactly, whatever the earlier release calls the variables and their levels. The second count is of those that
+    could not be compared, though they hold nearly as many records: they cannot be read, or tables are in partitions.
 
     Parameters
     ----------
     by_units : releases that hold at least `IN_COMMON` of the units
     """
-    if isinstance(sides.original, StoredPartitions):
-        return 0
     exact = {name for figure in (LEVEL_COUNTS, MEANS) for name in masked.kept.get(figure, ())}
+    if isinstance(masked.measured, StoredPartitions):
+        records = len(masked.measured)
+        near = _nearest_in_size(run, by_units, records) if exact else []
+        return 0, sum(difference <= NEARLY * records for difference, _ in near)
     candidate = masked.measured.load()
     names = [name for name in comparable(sides.original.load(), candidate, masked) if name in exact]
     asked = _nearest_in_size(run, by_units, len(candidate)) if names else []
-    tables = (whole_release(run, folder) for folder in asked)
-    return sum(nearly_same(one, candidate.select(names), tests=len(asked)) for one in tables if one is not None)
+    alike = unread = 0
+    for difference, folder in asked:
+        before = whole_release(run, folder)
+        if before is None:
+            unread += difference <= NEARLY * len(candidate)
+        else:
+            alike += nearly_same(before, candidate.select(names), tests=len(asked))
+    return alike, unread
 
 
-def _nearest_in_size(run: Run, but: set[str], records: int) -> list[Path]:
-    """Return the folders of the published releases whose numbers of records are nearest, at most `BY_FIGURES`."""
+def _nearest_in_size(run: Run, but: set[str], records: int) -> list[tuple[int, Path]]:
+    """Return the published releases whose numbers of records are nearest, at most `BY_FIGURES`, and by how many."""
     published = {one.facts.release: one.facts for one in ledger.find(run.home, ReleaseFacts, "published")}
     folders = [run.home.files_of(one.name, one.release) for one in published.values() if one.release not in but]
     sizes = [(abs(size - records), folder) for folder in folders if (size := released_records(folder)) is not None]
-    return [folder for _, folder in sorted(sizes, key=itemgetter(0))[:BY_FIGURES]]
+    return sorted(sizes, key=itemgetter(0))[:BY_FIGURES]
 
 
 def _subtracted(

@@ -133,6 +133,7 @@ class Series:
     left_out : the ``left_out`` of a plan that leaves out too few; else 0
     alike : releases with fewer than five known units in common whose figures are as near as those of nearly the same
         units
+    unread : such releases with nearly as many records whose figures could not be compared
     elsewhere : changes since releases of other homes, named office/release, that hold units of the candidate
     by_other_secrets : other homes whose digests are known, where all are by other secrets than the plan's
     rejected : attempts by the same masking on nearly the same units that were rejected
@@ -151,6 +152,7 @@ class Series:
     exact: int = 0
     left_out: int = 0
     alike: int = 0
+    unread: int = 0
     elsewhere: tuple[UnitChanges, ...] = ()
     by_other_secrets: int = 0
     rejected: int = 0

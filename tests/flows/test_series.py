@@ -144,6 +144,20 @@ def test_the_same_people_under_other_identifiers_ask_a_person(office, home, peop
     assert gate(released(office, home, strangers, ALL, name="third", without="region")) is None
 
 
+def test_a_release_of_as_many_records_whose_figures_cannot_be_compared_asks_a_person(office, home, people):
+    everyone = people(900)
+    first = released(office, home, everyone, ALL)
+    approved(home, first)
+    for file in home.files_of("office", first.release).glob("data.*"):
+        file.unlink()
+    renumbered = everyone[1:].assign(person=[f"n{number}" for number in range(899)])
+    found = gate(released(office, home, renumbered, ALL, name="other", without="region"))
+    assert found.verdict == "inconclusive"
+    assert "1 other release(s) not tested, as they hold nearly as many records" in found.figure
+    few = everyone[:800].assign(person=[f"n{number}" for number in range(800)])
+    assert gate(released(office, home, few, ALL, name="third", without="region")) is None
+
+
 def test_the_same_plan_with_identifiers_given_out_anew_is_compared_by_its_figures(office, home, people):
     everyone = people(900)
     approved(home, released(office, home, everyone, ALL))

@@ -14,6 +14,7 @@ NAME = "change since earlier releases"
 AT_MOST = 3
 NOT_KNOWN = "as it is not known which units they share: no identifier and other variables, or no digests"
 ALIKE = "whose figures are as near as those of nearly the same units, though fewer than five known units are in common"
+UNREAD = "as they hold nearly as many records, and their figures cannot be compared: no file to read, or large tables"
 COMPUTED = (
     "figures of a few units can be computed from who left, from what changed in one variable, or from several releases"
 )
@@ -52,7 +53,10 @@ class ChangeLimit(Section):
 def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, ...]:
     """Ask a person where few units joined, left or changed, or where it is not known who is in a release."""
     series = assessment.series
-    if series is None or not (series.releases or series.elsewhere or series.by_other_secrets or series.alike):
+    if series is None:
+        return ()
+    others = series.elsewhere or series.by_other_secrets or series.alike or series.unread
+    if not (series.releases or others):
         return ()
     few, unknown = series.few, series.releases - series.known
     shown = few[:AT_MOST] or ((series.newest,) if series.newest else ())
@@ -66,11 +70,13 @@ def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, .
         parts.append(f"{count(unknown)} earlier release(s) not tested, {NOT_KNOWN}")
     if series.alike:
         parts.append(f"{count(series.alike)} other release(s) not tested, {ALIKE}")
+    if series.unread:
+        parts.append(f"{count(series.unread)} other release(s) not tested, {UNREAD}")
     if series.exact:
         parts.append(f"{count(series.exact)} earlier release(s) of partly the same units, {_exact(series)}")
     if series.by_other_secrets:
         parts.append(f"{count(series.by_other_secrets)} other home(s) not tested, {NOT_COMPARED}")
-    undecided = few or unknown or series.alike or series.exact or series.elsewhere or series.by_other_secrets
+    undecided = few or unknown or series.exact or others
     return (
         GateResult(
             name=NAME,
@@ -100,7 +106,7 @@ def _needed(series: Series) -> str:
         return AGREE
     if series.few:
         return WAIT
-    if series.alike:
+    if series.alike or series.unread:
         return DECLARE
     return EXCHANGE if series.releases == series.known else DECLARE
 
@@ -148,7 +154,7 @@ GATE = Gate(
     "of another home that holds some of the units, as its file is not at hand and what both reveal together is not "
     "measured; where all digests of other homes are by other secrets; beside each release that is not known to hold "
     "five of the units, of the 50 nearest in number of records, and whose figures are as near to the candidate's as "
-    "those of other people seldom are; "
+    "those of other people seldom are, or cannot be compared while it holds nearly as many records; "
     "and where some units are in both releases and others are not, or changed, while the steps keep figures exactly "
     "and the series draws no units, or leaves out fewer than 200 (`left_out`). "
     "No count below the limit is shown; of joined and left neither, where one is below it.",
