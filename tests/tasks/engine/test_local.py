@@ -178,10 +178,12 @@ def _script(folder: Path, body: str) -> list[str]:
     script = folder / "apart" / "script.py"
     script.parent.mkdir()
     head = f"""
+        import signal
         from pathlib import Path
         import numpy as np
         from tasks.common.home import make_private
         if __name__ == "__main__":
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
             home = make_private(Path({str(folder / "home")!r}))
     """
     script.write_text(textwrap.dedent(head) + textwrap.indent(textwrap.dedent(body), "    "))
