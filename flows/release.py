@@ -34,8 +34,8 @@ from tasks.intake.ingest import Ingested
 from tasks.intake.series import draw
 from tasks.intake.split import Sides, Split
 from tasks.intake.validate import Validated, validate_masked
-from tasks.masking.anonymize import Masked, ShadowMask, of_single_records
-from tasks.masking.partitions import for_parts, mask_part, mask_records
+from tasks.masking.anonymize import Masked, ShadowMask, Step, of_single_records
+from tasks.masking.partitions import decides_by_counts, for_parts, mask_part, mask_records
 from tasks.policy.assessment import Assessment, PriorReleases
 from tasks.policy.verdict import decide
 from tasks.publication.candidate import Candidate, prepare_data
@@ -221,7 +221,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     assessment = step("Look for figures of groups", with_group_figures, assessment, grouped, ingested.figures)
     records = (assessment, sides.original, plan.edits.edit_set())
     assessment = step("Look for records of one unit", with_hidden_units, *records)
-    game = _played(file, given, *tested, runner)
+    game = _played(parts, plan.steps, given, *tested, runner)
     assessment = replace(assessment, in_out_game=game.result if game else None)
     verdict = step("Decide by policy", decide, assessment, plan.policy)
     released, suite = _labelled(file, given, sides, masked, validated, runner)
@@ -257,7 +257,7 @@ def _finish_deliveries(home: Home, name: str, step: Callable[..., Any]) -> None:
 
 def _for_parts(file: PlanFile, run: Run, sides: Split, step: Callable[..., Any]) -> PlanFile:
     """Return the plan as it masks a sub-table and its halves: what is rare in the table is so in them."""
-    if sides.sub_table is None:
+    if sides.sub_table is None or not decides_by_counts(file.plan.steps):
         return file
     steps = step("Count the levels of all records", for_parts, run, sides.original, file.plan.steps)
     return replace(file, plan=file.plan.model_copy(update={"steps": steps}))
@@ -338,14 +338,18 @@ def _with_earlier(
     return replace(assessment, halves=with_error_ratios(*halves), prior_releases=without), followed.members
 
 
-def _played(file: PlanFile, given: Prepared, sides: Sides, masked: Masked, runner: Runner) -> PlayedGame | None:
-    """Play the in/out game where the plan asks for it."""
+def _played(
+    file: PlanFile, stated: tuple[Step, ...], given: Prepared, sides: Sides, masked: Masked, runner: Runner
+) -> PlayedGame | None:
+    """Play the in/out game where the plan asks for it, on the sub-table by the steps that mask it."""
     plan, label = file.plan, "Play the in/out game"
     if not plan.game.shadows:
         return None
     whole = ShadowMask(of_single_records(plan.steps), plan.edits.edit_set())
     units = given.split.summary.original_units
-    game = GamePlan(plan.name, whole, plan.game, masked.hidden_variables, plan.series.omitted(units) / units)
+    counted = given.ingested.summary.digest if plan.steps != stated else ""
+    omitted = plan.series.omitted(units) / units
+    game = GamePlan(plan.name, whole, plan.game, masked.hidden_variables, omitted, of_single_records(stated), counted)
     progress = partial(runner.progress, label)
     return runner.step(label, play_game, given.run, game, sides.original, progress)
 

@@ -95,7 +95,9 @@ class RareLevels(Method):
         return replace(self, k=fewest_in_share(self.k, share))
 
     def by_counts_of(self, run: Executor, table: PartitionedTable) -> RareLevels:
-        """Return the step for a part of the table, of which those levels are rare that are so in all of it."""
+        """Return the step for a part of the table, of which those levels are drawn anew that are rare in all of it."""
+        if self.action != "redistribute":
+            return self
         given = {one.name: getattr(self, one.name) for one in fields(self)}
         return _RareInAll(**given, tallies=level_tallies(run, table, _treated(table.schema), self.k))
 

@@ -177,7 +177,7 @@ def _evidence(members: Floats, others: Floats, points: Floats, axes: Floats) -> 
     kept = np.flatnonzero(spread > _NULL * max(float(spread.max(initial=0.0)), np.finfo(float).tiny))
 
     def on_axis(axis: int) -> list[Floats]:
-        there = _Scores(np.sort(sides[2][axis]), _SAME * float(spread[axis]))
+        there = _Scores(np.sort(sides[2][axis]), max(_SAME * float(spread[axis]), np.finfo(float).tiny))
         return [one / len(kept) for one in there.closeness(sides[0][axis], sides[1][axis])]
 
     scores = np.zeros((len(_FORMS), len(members))), np.zeros((len(_FORMS), len(others)))
@@ -197,16 +197,16 @@ def _along(table: Floats, centre: Floats, axes: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Scores:
-    """Released scores, sorted, and the distance below which two are one."""
+    """Released scores in ascending order, and the distance below which two are one."""
 
-    sorted: Floats
+    ascending: Floats
     same: float
 
     def closeness(self, *sides: Floats) -> list[Floats]:
         """Return, for each side, (forms, q) evidence that each value asked for is close to the scores."""
         places = [self._places(asked) for asked in sides]
-        if sum(map(len, places)) > len(self.sorted):
-            wide = self._wide(np.arange(len(self.sorted) + 1))
+        if sum(map(len, places)) > len(self.ascending):
+            wide = self._wide(np.arange(len(self.ascending) + 1))
             around = [np.take(wide, at, axis=1) for at in places]
         else:
             around = [self._wide(at) for at in places]
@@ -220,13 +220,13 @@ class _Scores:
         """Return where each value would stand among the scores."""
         order = np.argsort(asked)
         at = np.empty_like(order)
-        at[order] = np.searchsorted(self.sorted, asked[order])  # ascending, what is looked at stays in the cache
+        at[order] = np.searchsorted(self.ascending, asked[order])  # ascending, what is looked at stays in the cache
         return at
 
     def _nearest(self, asked: Floats, at: Indices) -> Floats:
         """Return the logs of the distances to the nearest of the scores."""
-        below, above = np.maximum(at - 1, 0), np.minimum(at, len(self.sorted) - 1)
-        gaps = np.minimum(np.abs(asked - self.sorted[below]), np.abs(asked - self.sorted[above]))
+        below, above = np.maximum(at - 1, 0), np.minimum(at, len(self.ascending) - 1)
+        gaps = np.minimum(np.abs(asked - self.ascending[below]), np.abs(asked - self.ascending[above]))
         return np.asarray(np.log(gaps + self.same))
 
     def _wide(self, at: Indices) -> Floats:
@@ -237,6 +237,6 @@ class _Scores:
 
     def _spacings(self, at: Indices, around: int) -> Floats:
         """Return the mean spacings of the scores among the so many on either side of places among them."""
-        last = len(self.sorted) - 1
+        last = len(self.ascending) - 1
         low, high = np.clip(at - around, 0, last), np.clip(at + around - 1, 0, last)
-        return (self.sorted[high] - self.sorted[low]) / np.maximum(high - low, 1)
+        return (self.ascending[high] - self.ascending[low]) / np.maximum(high - low, 1)

@@ -30,7 +30,7 @@ from tasks.common.keys import keyed_digest
 from tasks.common.run import Run
 from tasks.common.sections import Section, short_name
 from tasks.common.workspace import StoredMicrodata
-from tasks.masking.anonymize import ShadowMask
+from tasks.masking.anonymize import ShadowMask, Step
 from tasks.policy.assessment import InOutGame
 
 # Of what is kept; 2: targets are recoded as the releases are.
@@ -106,6 +106,8 @@ class GamePlan:
     section : its game
     hidden : variables along which a group is hidden, which the attacker does not compare
     drawn : share of the people whom the plan leaves out of each release at random
+    stated : the steps as the plan states them, where those of the mask decide by the counts of a larger table
+    counted : digest of that table
     """
 
     name: str
@@ -113,6 +115,8 @@ class GamePlan:
     section: GameSection
     hidden: tuple[str, ...] = ()
     drawn: float = 0.0
+    stated: tuple[Step, ...] = ()
+    counted: str = ""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -120,7 +124,8 @@ class GamePlan:
         return {
             "format": FORMAT,
             "version": version("anonflow"),
-            "steps": [asdict(step) for step in self.mask.steps],
+            "steps": [asdict(step) for step in self.stated or self.mask.steps],
+            "counted": self.counted,
             "edits": [to_dict(edit) for edit in self.mask.edits.edits],
             "game": self.section.model_dump(mode="json"),
             "drawn": self.drawn,

@@ -131,10 +131,12 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
     """
     now, least = recognise(run, checked, sides, terms.shared), terms.least
     earlier = predecessors(run.home, terms.lineage, now)
-    known = ((one, one.members(run.home)) for one in earlier)
+    known = [(one, one.members(run.home)) for one in earlier]
     compared = [_compared(one.known(now), before, one.facts, least) for one, before in known if before is not None]
     pairs, untested = _subtracted(run, compared, sides, masked, terms.limit)
-    by_units = {one.facts.release for one in compared if one.n_in_common >= IN_COMMON}
+    # A person is asked already about those whose units are not known.
+    unknown = {one.facts.release for one, before in known if before is None}
+    by_units = unknown | {one.facts.release for one in compared if one.n_in_common >= IN_COMMON}
     alike, unread = _alike(run, by_units, sides, masked)
     series = Series(
         releases=len(earlier),
@@ -196,28 +198,27 @@ def _alike(run: Run, by_units: set[str], sides: Sides, masked: Masked) -> tuple[
     """
     exact = {name for figure in (LEVEL_COUNTS, MEANS) for name in masked.kept.get(figure, ())}
     if isinstance(masked.measured, StoredPartitions):
-        records = len(masked.measured)
-        near = _nearest_in_size(run, by_units, records) if exact else []
-        return 0, sum(difference <= NEARLY * records for difference, _ in near)
+        near = _nearest_in_size(run, by_units, len(masked.measured)) if exact - {*masked.hidden_variables} else []
+        return 0, sum(as_large for as_large, _ in near)
     candidate = masked.measured.load()
     names = [name for name in comparable(sides.original.load(), candidate, masked) if name in exact]
     asked = _nearest_in_size(run, by_units, len(candidate)) if names else []
-    alike = unread = 0
-    for difference, folder in asked:
-        before = whole_release(run, folder)
-        if before is None:
-            unread += difference <= NEARLY * len(candidate)
-        else:
-            alike += nearly_same(before, candidate.select(names), tests=len(asked))
-    return alike, unread
+    tables = [(as_large, whole_release(run, folder)) for as_large, folder in asked]
+    alike = sum(nearly_same(one, candidate.select(names), tests=len(asked)) for _, one in tables if one is not None)
+    return alike, sum(as_large for as_large, one in tables if one is None)
 
 
-def _nearest_in_size(run: Run, but: set[str], records: int) -> list[tuple[int, Path]]:
-    """Return the published releases whose numbers of records are nearest, at most `BY_FIGURES`, and by how many."""
+def _nearest_in_size(run: Run, but: set[str], records: int) -> list[tuple[bool, Path]]:
+    """Return the published releases whose numbers of records are nearest, at most `BY_FIGURES`.
+
+    Also whether each holds nearly as many records; where that is not known, as its codebook is gone, it may.
+    """
     published = {one.facts.release: one.facts for one in ledger.find(run.home, ReleaseFacts, "published")}
     folders = [run.home.files_of(one.name, one.release) for one in published.values() if one.release not in but]
-    sizes = [(abs(size - records), folder) for folder in folders if (size := released_records(folder)) is not None]
-    return sorted(sizes, key=itemgetter(0))[:BY_FIGURES]
+    sizes = [(released_records(folder), folder) for folder in folders]
+    differences = [(0 if size is None else abs(size - records), folder) for size, folder in sizes]
+    nearest = sorted(differences, key=itemgetter(0))[:BY_FIGURES]
+    return [(difference <= NEARLY * records, folder) for difference, folder in nearest]
 
 
 def _subtracted(

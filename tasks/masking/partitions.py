@@ -24,7 +24,7 @@ from anoncore.recoding import Recoding
 from anoncore.registry import anonymize_partitioned
 from anoncore.release import MethodReport
 from tasks.common.errors import Refused, named
-from tasks.common.partitions import StoredPartitions, in_partitions
+from tasks.common.partitions import StoredPartitions
 from tasks.common.run import Run
 from tasks.common.workspace import RECORD, StoredRecords
 from tasks.masking.anonymize import (
@@ -199,17 +199,27 @@ def mask_part(
     return replace(masked, hidden_variables=hidden, records_unchanged=unchanged, decided_alone=alone)
 
 
+def decides_by_counts(steps: tuple[Step, ...]) -> bool:
+    """Return whether the first step that treats single records decides by counts of all of them."""
+    return next((step.treats_records_alone for step in of_single_records(steps)), False)
+
+
 def for_parts(run: Run, whole: StoredRecords, steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """Return the steps as they treat parts of a large table: the first one decides by the counts of all records.
 
-    The same whether the table is in memory or in partitions. Steps that hide a group, which parts are not masked by,
-    come before or after.
+    The same whether the table is in memory or in partitions. Steps that hide a group, by which parts are not masked,
+    may come before: they leave counts as they are.
     """
-    first = next((number for number, step in enumerate(steps) if not step.hidden_variables), len(steps))
-    if not any(step.treats_records_alone for step in steps[first : first + 1]):
+    if not decides_by_counts(steps):
         return steps
-    table = in_partitions(whole, "original", run.executor or Threads(), BLOCK_ROWS)
-    return (*steps[:first], steps[first].by_counts_of(table.executor, table.table), *steps[first + 1 :])
+    if not isinstance(whole, StoredPartitions):
+        data, threads = whole.load(), Threads()
+        levels = [variable.name for variable in data.schema if variable.is_categorical]
+        if not levels:
+            return steps
+        whole = StoredPartitions(partitioned(threads.store, "levels", data.select(levels), BLOCK_ROWS), threads)
+    first = steps.index(of_single_records(steps)[0])
+    return (*steps[:first], steps[first].by_counts_of(whole.executor, whole.table), *steps[first + 1 :])
 
 
 def mask_partitions(run: Run, data: StoredPartitions, steps: tuple[Step, ...], edits: EditSet) -> Masked:

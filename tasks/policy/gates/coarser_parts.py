@@ -40,7 +40,8 @@ GATE = Gate(
     "alone, without levels that as many records of the release hold, by more than 2 % of the records and "
     "three standard deviations of chance. Attacks on that part then say nothing about the release, and a "
     "person decides. Steps at the beginning of a plan that decide by counts decide by all records, of the "
-    "parts too: it concerns such steps after one that masks, and values left out once more after later steps.",
+    "halves too, and the first step of a plan where a sub-table is attacked: it concerns such steps after one "
+    "that masks, further ones of a large table, and values left out once more after later steps.",
     evaluate=evaluate,
     individual=True,
 )

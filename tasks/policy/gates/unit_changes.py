@@ -14,7 +14,7 @@ NAME = "change since earlier releases"
 AT_MOST = 3
 NOT_KNOWN = "as it is not known which units they share: no identifier and other variables, or no digests"
 ALIKE = "whose figures are as near as those of nearly the same units, though fewer than five known units are in common"
-UNREAD = "as they hold nearly as many records, and their figures cannot be compared: no file to read, or large tables"
+UNREAD = "whose figures cannot be compared, as no file is there or tables are in partitions, though nearly as large"
 COMPUTED = (
     "figures of a few units can be computed from who left, from what changed in one variable, or from several releases"
 )
@@ -28,6 +28,7 @@ DRAW = (
     "200 or more, its default; or choose a method that keeps no figures exactly, such as sequential-trees; or let a "
     "person accept it"
 )
+APART = "; give unrelated tables homes of their own, or let a person accept it"
 AGREE = (
     "; agree with the other office which of you releases these units, or how much of them, since what both releases "
     "reveal together is not measured; or let a person accept it"
@@ -106,8 +107,10 @@ def _needed(series: Series) -> str:
         return AGREE
     if series.few:
         return WAIT
-    if series.alike or series.unread:
+    if series.alike:
         return DECLARE
+    if series.unread:
+        return APART
     return EXCHANGE if series.releases == series.known else DECLARE
 
 

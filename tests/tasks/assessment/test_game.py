@@ -14,8 +14,10 @@ import pytest
 
 from anoncore.edits.kinds import LinearEdit
 from anoncore.edits.model import EditSet
-from anoncore.methods import MDAV, AdditiveNoise, GlobalRecoding, OptimalBoxes
+from anoncore.methods import MDAV, AdditiveNoise, GlobalRecoding, OptimalBoxes, RareLevels
 from anoncore.microdata import Microdata, Schema, Variable
+from anoncore.partitions.store import Threads
+from anoncore.partitions.table import partitioned
 from anoncore.recoding import Rows
 from anoncore.risk import ShadowRelease, _shadows
 from anoncore.risk._shadows import Shadows
@@ -25,10 +27,12 @@ from tasks.assessment.game import GamePlan, GameSection, play_game
 from tasks.assessment.remedies import changes
 from tasks.common.errors import Refused
 from tasks.common.home import Home
+from tasks.common.partitions import StoredPartitions
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.common.workspace import StoredMicrodata
 from tasks.masking.anonymize import ShadowMask
+from tasks.masking.partitions import for_parts
 from tasks.reporting.custodian import custodian_page
 
 SUM = LinearEdit(name="sum", terms={"wage": 1, "rent": 1, "income": -1}, dependent="income")
@@ -82,6 +86,22 @@ def test_shadow_releases_satisfy_the_edits_and_ranges_come_as_values() -> None:
     assert released.schema.names == table().schema.names
     boxes = ShadowMask((OptimalBoxes(k=5),), EditSet(()))(table(), rng).data
     assert {"wage", "rent"} <= set(boxes.schema.names)
+
+
+def test_a_game_on_a_sub_table_keeps_the_levels_of_the_whole_table_and_is_another_one_for_another(run: Run) -> None:
+    threads, rng = Threads(), np.random.default_rng(0)
+    stored = StoredPartitions(partitioned(threads.store, "original", table(), 40), threads)
+    stated = (RareLevels(k=20, action="redistribute"),)
+    sub, decided = table().take(np.arange(40)), for_parts(run, stored, stated)
+    shown = [ShadowMask(steps, EditSet())(sub, rng).data.frame["land"] for steps in (stated, decided)]
+    assert list(map(set, shown)) == [{"b"}, {"a", "b", "rare"}]
+    one, other, alone = (
+        GamePlan("people", ShadowMask(steps, EditSet()), GameSection(), stated=stated, counted=counted).settings
+        for steps, counted in ((decided, "x"), (stated, "y"), (stated, ""))
+    )
+    assert "tallies" not in json.dumps(one)
+    assert one["steps"] == other["steps"] == alone["steps"]
+    assert len({json.dumps(settings) for settings in (one, other, alone)}) == 3
 
 
 def test_a_game_is_kept_for_the_same_plan_and_data_alone(run: Run, data: StoredMicrodata) -> None:
