@@ -76,7 +76,7 @@ def _executed(notebook: Path, attempts: int) -> Any:
     from nbconvert.preprocessors import CellExecutionError, ExecutePreprocessor
 
     node = jupytext.read(notebook)
-    execution = ExecutePreprocessor(timeout=120, kernel_name="python3", extra_arguments=["--log-level=ERROR"])
+    execution = ExecutePreprocessor(timeout=600, kernel_name="python3", extra_arguments=["--log-level=ERROR"])
     try:
         with tempfile.TemporaryDirectory() as folder:
             execution.preprocess(node, {"metadata": {"path": folder}})
