@@ -203,9 +203,14 @@ def _alike(run: Run, by_units: set[str], sides: Sides, masked: Masked) -> tuple[
     candidate = masked.measured.load()
     names = [name for name in comparable(sides.original.load(), candidate, masked) if name in exact]
     asked = _nearest_in_size(run, by_units, len(candidate)) if names else []
-    tables = [(as_large, whole_release(run, folder)) for as_large, folder in asked]
-    alike = sum(nearly_same(one, candidate.select(names), tests=len(asked)) for _, one in tables if one is not None)
-    return alike, sum(as_large for as_large, one in tables if one is None)
+    alike = unread = 0
+    for as_large, folder in asked:
+        before = whole_release(run, folder)
+        if before is None:
+            unread += as_large
+        else:
+            alike += nearly_same(before, candidate.select(names), tests=len(asked))
+    return alike, unread
 
 
 def _nearest_in_size(run: Run, but: set[str], records: int) -> list[tuple[bool, Path]]:

@@ -54,7 +54,7 @@ FORMS: dict[str, dict[str, dict[str, Any]]] = {
             "details": "winsorised",
         }
     },
-    # As many rounds as by default take an hour of a processor for each of the runs.
+    # By default, a run had not ended after a quarter of an hour of a processor.
     "fuzzy-microaggregation": {"": {"k": 50, "sweeps": 3}},
     "optimal-boxes": {
         "intervals": {"rare": "fuzzy", "l": 2},
