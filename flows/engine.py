@@ -21,6 +21,7 @@ from tasks.connectors.storage import source_errors
 from tasks.engine.cluster.access import access_of
 from tasks.engine.cluster.connection import check_installed, connected, started
 from tasks.engine.cluster.executor import DaskCluster
+from tasks.engine.heap import share_heap
 from tasks.engine.local import LocalPool
 from tasks.engine.progress import OnProgress
 from tasks.engine.store import EncryptedStore, new_key
@@ -74,6 +75,7 @@ def with_engine(run: Run, file: PlanFile, on_progress: OnProgress) -> Iterator[R
     or in the folder that a cluster shares.
     """
     if not beyond_memory(file.plan, file.base):
+        share_heap()
         yield run
         return
     with _store(run, file) as store, _executor(run, file, store, on_progress) as executor:

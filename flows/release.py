@@ -29,6 +29,7 @@ from tasks.common.workspace import StoredRecords, abandoned, wipe_abandoned
 from tasks.decision.cleanup import leftovers, remove_leftovers
 from tasks.decision.conclude import conclude, recover
 from tasks.decision.outcomes import Outcome, Status, mirror_entry, published_before, standing
+from tasks.engine.heap import give_back
 from tasks.engine.progress import LONG, Progress, rate
 from tasks.intake.ingest import Ingested
 from tasks.intake.series import draw
@@ -120,6 +121,7 @@ class Direct:
         self.seconds[label] = time.perf_counter() - begun
         if isinstance(result, Ingested):
             self.records = result.summary.records
+        give_back()
         self.on_progress(label, self.seconds[label], self._treated)
         return result
 

@@ -40,11 +40,16 @@ class ScoreBasis:
         """The axes that are used."""
         return np.flatnonzero(self.frame.live)
 
-    def records(self, moved: Floats, back: Floats | None = None, *, mean: Floats | None = None) -> Floats:
-        """Return (M, n) records of moved scores (M, n), by another map if one is given, as if ``mean`` (n,) were 0."""
+    def records(
+        self, moved: Floats, back: Floats | None = None, *, mean: Floats | None = None, in_place: bool = False
+    ) -> Floats:
+        """Return (M, n) records of moved scores (M, n), by another map if one is given, as if ``mean`` (n,) were 0.
+
+        ``in_place`` writes them where the scores are, which a large table has no room beside.
+        """
         back = self.back if back is None else back
         shift = self.frame.center if mean is None else self.frame.center - mean @ back
-        result = np.empty(moved.shape)
+        result = moved if in_place else np.empty(moved.shape)
         for rows in row_blocks(len(moved)):
             np.matmul(moved[rows], back, out=result[rows])
             result[rows] += shift

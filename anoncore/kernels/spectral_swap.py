@@ -90,7 +90,7 @@ def swap(
             moved[:, axis] = jittered(moved[:, axis], ranks, rng, units)
     rng.permuted(moved, axis=0, out=moved)
     back = _whitening(moved, frame.frame) @ frame.back if exact_covariance else frame.back
-    return frame.records(moved, back, mean=moved.mean(axis=0))
+    return frame.records(moved, back, mean=moved.mean(axis=0), in_place=True)
 
 
 def in_clusters(

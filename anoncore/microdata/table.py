@@ -74,7 +74,8 @@ class Microdata(Summarised):
                 problems.append(str(error))
         if problems:
             raise AnonymizationError("\n".join(problems))
-        object.__setattr__(self, "frame", pd.DataFrame(columns, index=self.frame.index))
+        # The columns are new, or shared until somebody writes: gathered into one block they would be copied again.
+        object.__setattr__(self, "frame", pd.DataFrame(columns, index=self.frame.index, copy=False))
         object.__setattr__(self, "schema", Schema(completed))
         object.__setattr__(self, "units", _checked_units(self.units, len(self.frame)))
 

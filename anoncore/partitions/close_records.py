@@ -61,6 +61,7 @@ def close_records(
     people: Floats,
     *,
     rng: np.random.Generator,
+    known: Floats | None = None,
     tau: float = 0.1,
     level: float = 0.01,
 ) -> CloseRecords:
@@ -72,6 +73,7 @@ def close_records(
     tables : at least two records of the original
     people : (q, m) float64, encoded records of the original, a random sample of it; at least two
     rng : draws which records are searched where release and reference differ in size; its seed is a secret
+    known : (q,) distances of the people to their nearest released records, where they were measured before
     tau, level : see `anoncore.risk.tail.tail_test`
 
     Returns
@@ -89,7 +91,7 @@ def close_records(
     are sought once more in a release whose shrinkage is undone, where there is any. Source: docs/explanation/risk.md.
     """
     stream, n = Stream.of(rng), len(tables.original)
-    seen = _FarOut.of(_Measured(run, tables, stream), people)
+    seen = _FarOut.of(_Measured(run, tables, stream), people, known)
     within = [tau] if tables.reference is None or tau >= NEARER else [tau, NEARER]
     forms = {f"within {share:g}": seen.isolated.tail(share, level) for share in within}
     extreme = seen.extreme.extreme(n, tau)
@@ -109,8 +111,8 @@ class _FarOut:
     extreme: _Distances
 
     @classmethod
-    def of(cls, measured: _Measured, people: Floats) -> _FarOut:
-        """Find the isolated and the extreme ones, and measure all."""
+    def of(cls, measured: _Measured, people: Floats, known: Floats | None = None) -> _FarOut:
+        """Find the isolated and the extreme ones, and measure all but what is known of the people."""
         near = measured.others(people)
         far, n = extreme_distance(near[:, 0]), len(measured.tables.original)
         most = min(max(math.ceil(_ISOLATED * n), _FEWEST), _MOST)
@@ -120,7 +122,7 @@ class _FarOut:
         lonely, extreme = largest(others[:, 0], most), others[:, 0] > far
         asked = lonely | extreme
         # All at once: each search encodes all partitions of two tables.
-        both = measured.of(np.concatenate([people, rows[asked]]), np.concatenate([near, others[asked]]))
+        both = measured.of(np.concatenate([people, rows[asked]]), np.concatenate([near, others[asked]]), known)
         found = both.taken(slice(len(people), None))
         return cls(both.taken(slice(len(people))), found.taken(lonely[asked]), found.taken(extreme[asked]))
 
@@ -171,10 +173,11 @@ class _Measured:
         # The nearest of all is the record itself.
         return self._to(self.tables.original, asked, 3)[:, 1:]
 
-    def of(self, asked: Floats, near: Floats) -> _Distances:
-        """Return the distances of records of the original, of which `others` are known."""
+    def of(self, asked: Floats, near: Floats, known: Floats | None = None) -> _Distances:
+        """Return the distances of records of the original of which `others` are known, some to the release as well."""
         own, next_ = near.T
-        whole = released = self._to(self.tables.released, asked)[:, 0]
+        known = np.empty(0) if known is None else known
+        whole = released = np.concatenate([known, self._to(self.tables.released, asked[len(known) :])[:, 0]])
         others = self.tables.reference
         size = len(self.tables.original) - 1 if others is None else len(others)
         if len(self.tables.released) > size:

@@ -60,7 +60,7 @@ class Sought:
         places = range(int(first), min(int(last), len(ends) - 1) + 1)
         starts = ends - np.array(self.table.rows)
         parts = [self._encoded(store, p, slice(max(low - starts[p], 0), high - starts[p])) for p in places]
-        return np.concatenate(parts)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _encoded(self, store: ColumnStore, partition: int, rows: slice = slice(None)) -> Floats:
         encoded = self.encoder.encode(self.table.load(store, partition, self.encoder.schema.masked, rows))

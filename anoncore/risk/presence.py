@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anoncore.kernels.threads import in_threads
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats
 from anoncore.risk._proportions import Difference, Proportion, difference, proportion
@@ -111,7 +113,7 @@ def value_presence(
     forms: list[NamedAttack] = []
     columns: list[Floats] = []
     for knowledge, chosen in kinds.items():
-        evidence = [_evidence(asked, published, one) for one in chosen]
+        evidence = list(in_threads(partial(_evidence, asked, published), chosen))
         columns = columns or evidence
         forms.append(NamedAttack(knowledge, people.attack(np.sum(evidence, axis=0), certain)))
     alone = [people.attack(evidence, certain) for evidence in columns]

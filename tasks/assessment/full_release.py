@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from anoncore.encoding import EncodedTables, Encoder
+from anoncore.kernels.neighbors import Floats
 from anoncore.microdata import ComparedUnits, Microdata, Variable
-from anoncore.partitions.close_records import CloseRecords, ComparedTables, close_records
+from anoncore.partitions.close_records import ComparedTables, close_records
 from anoncore.partitions.identical import identical_counts
 from anoncore.partitions.missing import missing_patterns
 from anoncore.partitions.neighbours import Sought, nearest_distances
 from anoncore.partitions.order import Column, kolmogorov_distance
 from anoncore.partitions.outermost import outermost
-from anoncore.partitions.store import Executor, Threads, work_name
+from anoncore.partitions.store import Threads, work_name
 from anoncore.recoding import recoded
 from anoncore.risk import MEMBERSHIP_ATTACKS, TailTest
 from anoncore.risk.dominance import Dominance, dominance
@@ -76,13 +77,20 @@ def with_full_release(
     single = source if assessment.as_source else released
     tables = ComparedTables(source.table, single.table, others, people.encoder, people.shrinkage)
     together = people.kept_together & _rarely_missing(names, source, released) if people.kept_together else set()
+    least = _least(single, people)
     measured = FullRelease(
         records=Records(len(original), len(released), None if reference is None else len(reference)),
         identical=_identical(run, source, single, beside, names, policy.tail_p),
-        nearest=_nearest(single, people),
+        nearest=None if least is None else _nearest(least, people),
         # A test that cannot reach the level at which its gate asks shows nothing.
-        close=_close(
-            run.rng("close-records"), original.executor, tables, people.members, section.tau, policy.full_release_p
+        close=close_records(
+            original.executor,
+            tables,
+            people.close,
+            rng=run.rng("close-records"),
+            known=None if least is None else least[: len(people.close)],
+            tau=section.tau,
+            level=policy.full_release_p,
         ),
         shifts=tuple(
             _shift(released.schema[name], original, released) for name in names if name not in masked.hidden_variables
@@ -131,23 +139,19 @@ def _dominance(original: StoredPartitions, released: StoredPartitions, reference
     return dominance(sides[0], sides[1], sides[2])
 
 
-def _close(
-    rng: np.random.Generator, executor: Executor, tables: ComparedTables, members: Microdata, tau: float, level: float
-) -> CloseRecords:
-    """Look for close records of some members, and of isolated ones, among all released records."""
-    asked = tables.encoder.encode(members.take(np.arange(min(len(members), CLOSE))))
-    return close_records(executor, tables, asked, rng=rng, tau=tau, level=level)
-
-
-def _nearest(released: StoredPartitions, people: _People) -> ScoreAttack | None:
-    """Distinguish members from non-members by the nearest of all released records; None without non-members."""
+def _least(released: StoredPartitions, people: _People) -> Floats | None:
+    """Return the distances of members, then of non-members, to the nearest of all released records."""
     if people.nonmembers is None:
         return None
-    sides = people.members, people.nonmembers
-    asked = np.concatenate([people.encoder.encode(side) for side in sides])
-    least = nearest_distances(released.executor, asked, Sought(released.table, people.encoder))[:, 0]
-    members, nonmembers = np.split(-least, [len(sides[0])])
-    certainty = Certainty(tests=MEMBERSHIP_ATTACKS, units=ComparedUnits(*(side.units for side in sides)))
+    asked = np.concatenate([people.encoder.encode(side) for side in (people.members, people.nonmembers)])
+    return nearest_distances(released.executor, asked, Sought(released.table, people.encoder))[:, 0]
+
+
+def _nearest(least: Floats, people: _People) -> ScoreAttack:
+    """Distinguish members from non-members by the nearest of all released records."""
+    assert people.nonmembers is not None
+    members, nonmembers = np.split(-least, [len(people.members)])
+    certainty = Certainty(tests=MEMBERSHIP_ATTACKS, units=ComparedUnits(people.members.units, people.nonmembers.units))
     return score_attack(members, nonmembers, certainty=certainty)
 
 
@@ -163,6 +167,11 @@ class _People:
     kept_together: set[str]
     members: Microdata
     nonmembers: Microdata | None
+
+    @property
+    def close(self) -> Floats:
+        """The members whose close records are looked for, encoded."""
+        return self.encoder.encode(self.members.take(np.arange(min(len(self.members), CLOSE))))
 
     @classmethod
     def of(cls, run: Run, tested: MaskedSides, names: list[str]) -> _People:
