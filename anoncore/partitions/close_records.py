@@ -55,13 +55,26 @@ class ComparedTables:
     shrinkage: Shrinkage | None = None
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class AskedPeople:
+    """A random sample of the original.
+
+    Parameters
+    ----------
+    rows : (q, m) float64, encoded records, at least two
+    released : (q,) distances to their nearest released records, where they are known
+    """
+
+    rows: Floats
+    released: Floats | None = None
+
+
 def close_records(
     run: Executor,
     tables: ComparedTables,
-    people: Floats,
+    people: AskedPeople,
     *,
     rng: np.random.Generator,
-    known: Floats | None = None,
     tau: float = 0.1,
     level: float = 0.01,
 ) -> CloseRecords:
@@ -71,9 +84,8 @@ def close_records(
     ----------
     run : Executor
     tables : at least two records of the original
-    people : (q, m) float64, encoded records of the original, a random sample of it; at least two
+    people : of the original
     rng : draws which records are searched where release and reference differ in size; its seed is a secret
-    known : (q,) distances of the people to their nearest released records, where they were measured before
     tau, level : see `anoncore.risk.tail.tail_test`
 
     Returns
@@ -91,12 +103,12 @@ def close_records(
     are sought once more in a release whose shrinkage is undone, where there is any. Source: docs/explanation/risk.md.
     """
     stream, n = Stream.of(rng), len(tables.original)
-    seen = _FarOut.of(_Measured(run, tables, stream), people, known)
+    seen = _FarOut.of(_Measured(run, tables, stream), people)
     within = [tau] if tables.reference is None or tau >= NEARER else [tau, NEARER]
     forms = {f"within {share:g}": seen.isolated.tail(share, level) for share in within}
     extreme = seen.extreme.extreme(n, tau)
     if (shrinkage := tables.shrinkage) is not None:
-        again = _FarOut.of(_Measured(run, tables, stream, shrinkage), shrinkage.beside(people))
+        again = _FarOut.of(_Measured(run, tables, stream, shrinkage), AskedPeople(shrinkage.beside(people.rows)))
         forms |= {f"within {share:g}, {UNDONE}": again.isolated.tail(share, level) for share in within}
         extreme = max(extreme, again.extreme.extreme(n, tau), key=lambda rule: rule.n_matched)
     return CloseRecords(tail=seen.people.tail(tau, level), isolated=TailTest.in_forms(forms), extreme=extreme)
@@ -111,9 +123,9 @@ class _FarOut:
     extreme: _Distances
 
     @classmethod
-    def of(cls, measured: _Measured, people: Floats, known: Floats | None = None) -> _FarOut:
+    def of(cls, measured: _Measured, people: AskedPeople) -> _FarOut:
         """Find the isolated and the extreme ones, and measure all but what is known of the people."""
-        near = measured.others(people)
+        near = measured.others(people.rows)
         far, n = extreme_distance(near[:, 0]), len(measured.tables.original)
         most = min(max(math.ceil(_ISOLATED * n), _FEWEST), _MOST)
         # A window has fewer others than the whole table: whoever is extreme there is among these.
@@ -122,9 +134,10 @@ class _FarOut:
         lonely, extreme = largest(others[:, 0], most), others[:, 0] > far
         asked = lonely | extreme
         # All at once: each search encodes all partitions of two tables.
-        both = measured.of(np.concatenate([people, rows[asked]]), np.concatenate([near, others[asked]]), known)
-        found = both.taken(slice(len(people), None))
-        return cls(both.taken(slice(len(people))), found.taken(lonely[asked]), found.taken(extreme[asked]))
+        every = np.concatenate([people.rows, rows[asked]])
+        both, q = measured.of(every, np.concatenate([near, others[asked]]), people.released), len(people.rows)
+        found = both.taken(slice(q, None))
+        return cls(both.taken(slice(q)), found.taken(lonely[asked]), found.taken(extreme[asked]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,7 +11,7 @@ import numpy as np
 from anoncore.encoding import EncodedTables, Encoder
 from anoncore.kernels.neighbors import Floats
 from anoncore.microdata import ComparedUnits, Microdata, Variable
-from anoncore.partitions.close_records import ComparedTables, close_records
+from anoncore.partitions.close_records import AskedPeople, ComparedTables, close_records
 from anoncore.partitions.identical import identical_counts
 from anoncore.partitions.missing import missing_patterns
 from anoncore.partitions.neighbours import Sought, nearest_distances
@@ -81,20 +81,17 @@ def with_full_release(
     measured = FullRelease(
         records=Records(len(original), len(released), None if reference is None else len(reference)),
         identical=_identical(run, source, single, beside, names, policy.tail_p),
-        nearest=None if least is None else _nearest(least, people),
+        nearest=_nearest(least, people),
         # A test that cannot reach the level at which its gate asks shows nothing.
         close=close_records(
-            original.executor,
+            executor,
             tables,
-            people.close,
+            people.asked(least),
             rng=run.rng("close-records"),
-            known=None if least is None else least[: len(people.close)],
             tau=section.tau,
             level=policy.full_release_p,
         ),
-        shifts=tuple(
-            _shift(released.schema[name], original, released) for name in names if name not in masked.hidden_variables
-        ),
+        shifts=tuple(_shifts(original, released, [name for name in names if name not in masked.hidden_variables])),
         coarser=coarser_variables(tested.masked, masked),
     )
     return replace(
@@ -147,9 +144,10 @@ def _least(released: StoredPartitions, people: _People) -> Floats | None:
     return nearest_distances(released.executor, asked, Sought(released.table, people.encoder))[:, 0]
 
 
-def _nearest(least: Floats, people: _People) -> ScoreAttack:
-    """Distinguish members from non-members by the nearest of all released records."""
-    assert people.nonmembers is not None
+def _nearest(least: Floats | None, people: _People) -> ScoreAttack | None:
+    """Distinguish members from non-members by the nearest of all released records; None without non-members."""
+    if least is None or people.nonmembers is None:
+        return None
     members, nonmembers = np.split(-least, [len(people.members)])
     certainty = Certainty(tests=MEMBERSHIP_ATTACKS, units=ComparedUnits(people.members.units, people.nonmembers.units))
     return score_attack(members, nonmembers, certainty=certainty)
@@ -168,10 +166,10 @@ class _People:
     members: Microdata
     nonmembers: Microdata | None
 
-    @property
-    def close(self) -> Floats:
-        """The members whose close records are looked for, encoded."""
-        return self.encoder.encode(self.members.take(np.arange(min(len(self.members), CLOSE))))
+    def asked(self, least: Floats | None) -> AskedPeople:
+        """Return the members whose close records are looked for, with their `_least` distances."""
+        rows = self.encoder.encode(self.members.take(np.arange(min(len(self.members), CLOSE))))
+        return AskedPeople(rows, None if least is None else least[: len(rows)])
 
     @classmethod
     def of(cls, run: Run, tested: MaskedSides, names: list[str]) -> _People:
@@ -222,6 +220,11 @@ def _rare(released: StoredPartitions, k: int) -> Iterator[RareLevels]:
             counts = released.level_counts(variable.name)
             if levels := tuple(str(level) for level, count in counts.items() if 0 < count < k):
                 yield RareLevels(variable.name, levels)
+
+
+def _shifts(original: StoredPartitions, released: StoredPartitions, names: list[str]) -> Iterator[VariableShift]:
+    for name in names:
+        yield _shift(released.schema[name], original, released)
 
 
 def _shift(variable: Variable, original: StoredPartitions, released: StoredPartitions) -> VariableShift:
