@@ -72,7 +72,8 @@ def with_engine(run: Run, file: PlanFile, on_progress: OnProgress) -> Iterator[R
     """Give the run with what carries out tasks on tables in partitions, where the plan asks for it.
 
     Partitions and all artifacts are encrypted by a key that is in memory alone. Partitions lie in the run's workspace,
-    or in the folder that a cluster shares.
+    or in the folder that a cluster shares. Where a table is in memory, threads of this process share one heap from then
+    on.
     """
     if not beyond_memory(file.plan, file.base):
         share_heap()

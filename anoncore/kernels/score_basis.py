@@ -45,7 +45,7 @@ class ScoreBasis:
     ) -> Floats:
         """Return (M, n) records of moved scores (M, n), by another map if one is given, as if ``mean`` (n,) were 0.
 
-        ``in_place`` writes them where the scores are, which a large table has no room beside.
+        ``in_place`` overwrites ``moved``, which saves a second table.
         """
         back = self.back if back is None else back
         shift = self.frame.center if mean is None else self.frame.center - mean @ back

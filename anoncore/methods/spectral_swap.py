@@ -184,7 +184,7 @@ class SpectralSwap(Method):
         )
         labels, units = _clusters(data, matrix, self, rng), data.units
         swapped = mask(matrix, units=units) if labels is None else in_clusters(matrix, labels, mask, units)
-        del matrix  # decoding needs its room
+        del matrix  # frees the encoded table before decoding
         masked = encoder.decode(swapped, form=self.released)
         notes = [_left_out(self.leading)] if self.leading < 1 else []
         notes += [f"every {self.axes} score was permuted independently; no released record stems from one person"]

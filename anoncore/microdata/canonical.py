@@ -38,14 +38,15 @@ def canonical(column: pd.Series, variable: Variable) -> tuple[pd.Series, Variabl
         variable = replace(variable, missing=())
     if variable.temporal is not None:
         if not variable.is_masked:
-            return column, variable
+            return column.copy(), variable
         column = to_numbers(column, variable.temporal, variable.name)
     if variable.kind == "continuous":
         numbers = _to_numbers(column, variable.name)
         unit = variable.precision if variable.precision is not None else observed_precision(numbers)
         return pd.Series(numbers, index=column.index), replace(variable, precision=unit)
     if not variable.is_masked and variable.levels is None:
-        return column, variable
+        # A view would hold all columns of the given frame.
+        return column.copy(), variable
     return _to_levels(column, variable)
 
 

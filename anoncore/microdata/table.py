@@ -17,6 +17,9 @@ from anoncore.microdata.units import Units, unit_codes
 from anoncore.microdata.variable import Role, Variable
 from anoncore.summary import Summarised, SummaryTable
 
+# Columns up to which a frame keeps each by itself: of more, pandas warns, and rows are taken slowly.
+_SEPARATE = 50
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Microdata(Summarised):
@@ -74,8 +77,9 @@ class Microdata(Summarised):
                 problems.append(str(error))
         if problems:
             raise AnonymizationError("\n".join(problems))
-        # The columns are new, or shared until somebody writes: gathered into one block they would be copied again.
-        object.__setattr__(self, "frame", pd.DataFrame(columns, index=self.frame.index, copy=False))
+        # The columns are new, or shared with the given frame under copy-on-write: few ones need not be copied again.
+        copied = len(columns) > _SEPARATE
+        object.__setattr__(self, "frame", pd.DataFrame(columns, index=self.frame.index, copy=copied))
         object.__setattr__(self, "schema", Schema(completed))
         object.__setattr__(self, "units", _checked_units(self.units, len(self.frame)))
 

@@ -62,11 +62,11 @@ class AskedPeople:
     Parameters
     ----------
     rows : (q, m) float64, encoded records, at least two
-    released : (q,) distances to their nearest released records, where they are known
+    released_distances : (q,) to their nearest released records, where these are known
     """
 
     rows: Floats
-    released: Floats | None = None
+    released_distances: Floats | None = None
 
 
 def close_records(
@@ -135,9 +135,12 @@ class _FarOut:
         asked = lonely | extreme
         # All at once: each search encodes all partitions of two tables.
         every = np.concatenate([people.rows, rows[asked]])
-        both, q = measured.of(every, np.concatenate([near, others[asked]]), people.released), len(people.rows)
+        both, q = measured.of(every, np.concatenate([near, others[asked]]), people.released_distances), len(people.rows)
         found = both.taken(slice(q, None))
-        return cls(both.taken(slice(q)), found.taken(lonely[asked]), found.taken(extreme[asked]))
+        everybody = both.taken(slice(q))
+        # Where each record has a twin nobody is isolated: no one of the people can be close.
+        isolated = found.taken(lonely[asked]) if len(rows) else everybody
+        return cls(everybody, isolated, found.taken(extreme[asked]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -85,6 +85,8 @@ def nearest_distances(run: Executor, asked: Floats, sought: Sought, k: int = 1) 
     -----
     Claim: exact, see `anoncore.kernels.neighbors.nearest`; each partition is encoded and searched by one task.
     """
+    if not len(asked):
+        return np.empty((0, k))
     to, near = work_name("asked"), work_name("nearest")
     run.store.write(to, 0, asked)
     table = sought.table
@@ -193,7 +195,7 @@ def _nearest(store: ColumnStore, partition: int, sought: Sought, k: int, to: str
     asked = store.read(to, 0)
     distances = np.full((len(asked), k), np.inf)
     rows = sought.rows(store, partition)
-    if len(rows) and len(asked):
+    if len(rows):
         found = nearest(asked, rows, min(k, len(rows)))[0]
         distances[:, : found.shape[1]] = found
     store.write(near, partition, distances)

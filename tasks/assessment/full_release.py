@@ -77,7 +77,7 @@ def with_full_release(
     single = source if assessment.as_source else released
     tables = ComparedTables(source.table, single.table, others, people.encoder, people.shrinkage)
     together = people.kept_together & _rarely_missing(names, source, released) if people.kept_together else set()
-    least = _least(single, people)
+    least = _nearest_distances(single, people)
     measured = FullRelease(
         records=Records(len(original), len(released), None if reference is None else len(reference)),
         identical=_identical(run, source, single, beside, names, policy.tail_p),
@@ -136,7 +136,7 @@ def _dominance(original: StoredPartitions, released: StoredPartitions, reference
     return dominance(sides[0], sides[1], sides[2])
 
 
-def _least(released: StoredPartitions, people: _People) -> Floats | None:
+def _nearest_distances(released: StoredPartitions, people: _People) -> Floats | None:
     """Return the distances of members, then of non-members, to the nearest of all released records."""
     if people.nonmembers is None:
         return None
@@ -167,7 +167,7 @@ class _People:
     nonmembers: Microdata | None
 
     def asked(self, least: Floats | None) -> AskedPeople:
-        """Return the members whose close records are looked for, with their `_least` distances."""
+        """Return the members whose close records are looked for, with what is known of their distances."""
         rows = self.encoder.encode(self.members.take(np.arange(min(len(self.members), CLOSE))))
         return AskedPeople(rows, None if least is None else least[: len(rows)])
 
@@ -223,6 +223,7 @@ def _rare(released: StoredPartitions, k: int) -> Iterator[RareLevels]:
 
 
 def _shifts(original: StoredPartitions, released: StoredPartitions, names: list[str]) -> Iterator[VariableShift]:
+    """Yield how far the distribution of each variable has moved."""
     for name in names:
         yield _shift(released.schema[name], original, released)
 

@@ -11,7 +11,7 @@ _ARENA_MAX = -8  # `M_ARENA_MAX` of glibc's `mallopt`
 
 
 def share_heap() -> None:
-    """Let the threads of this process share one heap: what one thread frees another one can use then."""
+    """Let threads that start from now on share one heap: what one thread frees another one can use then."""
     if mallopt := _of_library("mallopt"):
         mallopt(_ARENA_MAX, 1)
 

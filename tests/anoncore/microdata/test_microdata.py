@@ -1,5 +1,7 @@
 """The one place that checks input."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -123,3 +125,17 @@ def test_round_to_a_unit_that_is_no_power_of_ten():
 def test_no_rounded_zero_is_negative():
     for unit in (1.0, 5.0):
         assert not np.signbit(round_to(np.array([-0.2, -0.0, 0.2]), unit)).any()
+
+
+def test_a_wide_table_is_not_fragmented():
+    wide = pd.DataFrame({f"x{at}": [1.5, 2.0] for at in range(130)})
+    data = Microdata.from_frame(wide)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.PerformanceWarning)
+        data.frame.assign(more=1.0)
+
+
+def test_an_unmasked_column_does_not_hold_the_table_it_came_from():
+    frame = pd.DataFrame(np.arange(20).reshape(5, 4), columns=[*"abcd"])
+    schema = Schema([Variable("a", "nominal", role="household"), *(Variable(name, "continuous") for name in "bcd")])
+    assert not np.shares_memory(Microdata(frame, schema).frame["a"].to_numpy(), frame["a"].to_numpy())

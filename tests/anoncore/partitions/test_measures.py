@@ -194,6 +194,20 @@ def test_patterns_of_missing_values_are_those_of_all_records(rows: int) -> None:
         np.testing.assert_array_equal(held, counts)
 
 
+def test_nobody_is_isolated_where_every_record_has_a_twin() -> None:
+    run, rng = Serial(), np.random.default_rng(5)
+    twins = np.repeat(rng.normal(size=(600, 3)), 2, axis=0)
+    data = [
+        Microdata(pd.DataFrame(side, columns=[*"xyz"]), SCHEMA) for side in (twins, twins, rng.normal(size=(600, 3)))
+    ]
+    encoder = Encoder.fit(data[0])
+    sides = [partitioned(run.store, f"twins{at}", side, 400) for at, side in enumerate(data)]
+    people = AskedPeople(encoder.encode(data[0].take(np.arange(200))))
+    found = close_records(run, ComparedTables(*sides, encoder), people, rng=rng)
+    assert (found.isolated.n, found.isolated.n_duplicates, found.isolated.n_released) == (200, 200, 0)
+    assert found.extreme.n_extreme == 0
+
+
 def test_people_far_out_are_found_once_the_shrinkage_of_noise_is_undone() -> None:
     run, rng = Serial(), np.random.default_rng(4)
     names = [*"xyz"]
@@ -208,11 +222,17 @@ def test_people_far_out_are_found_once_the_shrinkage_of_noise_is_undone() -> Non
     sides = [partitioned(run.store, f"t{at}", side, 400) for at, side in enumerate(data)]
     encoder = Encoder.fit(data[0])
     shrinkage = Shrinkage.of(EncodedTables.of(data[0], data[1], None), np.arange(1500))
-    people = AskedPeople(encoder.encode(data[0].take(np.arange(500))))
-    plain, undone = (
-        close_records(run, ComparedTables(*sides, encoder, one), people, rng=np.random.default_rng(1)).isolated
-        for one in (None, shrinkage)
+    rows = encoder.encode(data[0].take(np.arange(500)))
+    known = nearest(rows, encoder.encode(data[1]), 1)[0][:, 0]
+    (plain, undone), again = (
+        [
+            close_records(run, ComparedTables(*sides, encoder, one), people, rng=np.random.default_rng(1))
+            for one in (None, shrinkage)
+        ]
+        for people in (AskedPeople(rows), AskedPeople(rows, known))
     )
+    assert [plain, undone] == again
+    plain, undone = plain.isolated, undone.isolated
     assert list(dict(plain.forms)) == ["within 0.1", "within 0.5"]
     assert list(dict(undone.forms))[2:] == [f"{name}, shrinkage undone" for name in dict(plain.forms)]
     assert plain.verdict == "pass"
