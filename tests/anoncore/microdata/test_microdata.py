@@ -129,7 +129,7 @@ def test_no_rounded_zero_is_negative():
 
 def test_a_wide_table_is_not_fragmented():
     wide = pd.DataFrame({f"x{at}": [1.5, 2.0] for at in range(130)})
-    data = Microdata.from_frame(wide)
+    data = Microdata(wide, Schema(Variable(name, "continuous") for name in wide))
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.PerformanceWarning)
         data.frame.assign(more=1.0)
