@@ -34,10 +34,11 @@ from anoncore.risk.group_figures import (
 from anoncore.risk.hidden_units import HiddenUnits, hidden_units, records_looked_at
 from anoncore.risk.inference import AttributeInference, InferenceRisk, InferenceSettings, attribute_inference
 from anoncore.risk.intervals import IntervalDisclosure, interval_disclosure
+from anoncore.risk.kept_figures import kept_figures
 from anoncore.risk.linkability import Linkability, linkability
 from anoncore.risk.linkage import Linkage, LinkageSettings, MatchSignal, linkage
 from anoncore.risk.membership import MembershipAttack, matched_quantiles, membership_attack, nearest_distance_attack
-from anoncore.risk.nearness import nearly_same
+from anoncore.risk.nearness import classified_otherwise, nearly_same
 from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs
 from anoncore.risk.partial_copies import PartialCopies, partial_copies
 from anoncore.risk.population import individual_risk
@@ -153,6 +154,7 @@ __all__ = [
     "box_measures",
     "box_risk",
     "choose_targets",
+    "classified_otherwise",
     "close_pairs",
     "closeness",
     "compare",
@@ -174,6 +176,7 @@ __all__ = [
     "individual_risk",
     "interval_disclosure",
     "isolated_test",
+    "kept_figures",
     "linkability",
     "linkage",
     "matched_quantiles",

@@ -87,6 +87,31 @@ def nearly_same(one: Microdata, other: Microdata, *, tests: int = 1) -> bool:
     return chance <= BY_CHANCE / (WAYS * tests)
 
 
+def classified_otherwise(one: Microdata, other: Microdata) -> bool:
+    """Return whether most variables of one name have other levels in each of two releases, so that none can be aligned.
+
+    Merged levels are an example: counts of the coarser ones are sums, which `nearly_same` does not look for.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from anoncore.microdata import Schema, Variable
+    >>> tables = [pd.DataFrame({"job": jobs * 50}) for jobs in (["baker", "cook", "nurse"], ["food", "food", "care"])]
+    >>> one, other = (Microdata(table, Schema([Variable("job", "nominal")])) for table in tables)
+    >>> classified_otherwise(one, other), classified_otherwise(one, one)
+    (True, False)
+    """
+    figures = [dict(_figures(table)) for table in (one, other)]
+    pairs = [(figures[0][name], figures[1][name]) for name in figures[0] if name in figures[1]]
+    alike = sum(
+        a.counts is None and b.counts is None
+        if a.counts is None or b.counts is None
+        else _aligned(a.counts, b.counts) is not None
+        for a, b in pairs
+    )
+    return 2 * alike < len(pairs)
+
+
 def _figures(table: Microdata) -> Iterator[tuple[str, _Figures]]:
     """Yield the figures of each variable that varies."""
     for name in table.schema.masked:

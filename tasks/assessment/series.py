@@ -11,15 +11,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from anoncore.method import LEVEL_COUNTS, MEANS
 from anoncore.microdata import Microdata
 from anoncore.recoding import Recoding, recoded
-from anoncore.risk import differencing, nearly_same
+from anoncore.risk import classified_otherwise, differencing, kept_figures, nearly_same
 from anoncore.risk.scores import Certainty
 from tasks.assessment.prior_releases import comparable, in_levels_of, released_records, whole_release
 from tasks.common.partitions import StoredPartitions
 from tasks.common.run import Run
 from tasks.intake.members import recognise
+from tasks.intake.series import ENOUGH
 from tasks.intake.split import Sides
 from tasks.intake.validate import Checked
 from tasks.masking.anonymize import Masked
@@ -137,7 +137,8 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
     # A person is asked already about those whose units are not known.
     unknown = {one.facts.release for one, before in known if before is None}
     by_units = unknown | {one.facts.release for one in compared if one.n_in_common >= IN_COMMON}
-    alike, unread = _alike(run, by_units, sides, masked)
+    kept = _kept(sides, masked)
+    alike, unread = _alike(run, by_units, masked, kept)
     series = Series(
         releases=len(earlier),
         known=len(compared),
@@ -148,8 +149,8 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
         pairs=pairs,
         untested=untested,
         not_tried=max(sum(one.n_joined > 0 for one in compared) - AT_MOST, 0),
-        left=sum(one.n_left > 0 and not one.n_joined for one in compared) if masked.kept else 0,
-        exact=sum(one.differs for one in compared) if masked.kept and not terms.drawn else 0,
+        left=sum(one.n_left > 0 and not one.n_joined for one in compared) if kept else 0,
+        exact=sum(one.differs for one in compared) if kept and not terms.drawn else 0,
         left_out=terms.left_out,
         alike=alike,
         unread=unread,
@@ -185,23 +186,38 @@ def _compared(now: Members, before: Members, facts: ReleaseFacts, least: int) ->
     return _Earlier(facts, counts, now, before, joined, left, n_changed)
 
 
-def _alike(run: Run, by_units: set[str], sides: Sides, masked: Masked) -> tuple[int, int]:
+def _kept(sides: Sides, masked: Masked) -> set[str]:
+    """Return the variables whose level counts, means or values are kept, by what the steps state and by the figures.
+
+    A step that states nothing may change nothing: with ``keep`` near 1 PRAM leaves all counts as they are. Of tables
+    in partitions only what the steps state is known.
+    """
+    kept = {name for names in masked.kept.values() for name in names}
+    if isinstance(masked.measured, StoredPartitions) or isinstance(sides.original, StoredPartitions):
+        return kept
+    original, candidate = recoded(sides.original.load(), masked.recodings), masked.measured.load()
+    return kept | kept_figures(original, candidate, ENOUGH)
+
+
+def _alike(run: Run, by_units: set[str], masked: Masked, kept: set[str]) -> tuple[int, int]:
     """Count the releases, not compared by their units, whose figures are as near as those of nearly the same units.
 
     Identifiers may have been given out anew, or others be named first, in this plan, too. Compared are figures that are
     kept exactly, whatever the earlier release calls the variables and their levels. The second count is of those that
-    could not be compared, though they hold nearly as many records: they cannot be read, or tables are in partitions.
+    could not be compared, though they hold nearly as many records: they cannot be read, tables are in partitions, or
+    most variables of one name have other levels.
 
     Parameters
     ----------
     by_units : releases that hold at least `IN_COMMON` of the units
+    kept : variables whose figures are kept
     """
-    exact = {name for figure in (LEVEL_COUNTS, MEANS) for name in masked.kept.get(figure, ())}
     if isinstance(masked.measured, StoredPartitions):
-        near = _nearest_in_size(run, by_units, len(masked.measured)) if exact - {*masked.hidden_variables} else []
+        near = _nearest_in_size(run, by_units, len(masked.measured)) if kept - {*masked.hidden_variables} else []
         return 0, sum(as_large for as_large, _ in near)
     candidate = masked.measured.load()
-    names = [name for name in comparable(sides.original.load(), candidate, masked) if name in exact]
+    names = [name for name in candidate.schema.names if name in kept and name not in masked.hidden_variables]
+    candidate = candidate.select(names)
     asked = _nearest_in_size(run, by_units, len(candidate)) if names else []
     alike = unread = 0
     for as_large, folder in asked:
@@ -209,7 +225,9 @@ def _alike(run: Run, by_units: set[str], sides: Sides, masked: Masked) -> tuple[
         if before is None:
             unread += as_large
         else:
-            alike += nearly_same(before, candidate.select(names), tests=len(asked))
+            same = nearly_same(before, candidate, tests=len(asked))
+            alike += same
+            unread += as_large and not same and classified_otherwise(before, candidate)
     return alike, unread
 
 

@@ -14,7 +14,10 @@ NAME = "change since earlier releases"
 AT_MOST = 3
 NOT_KNOWN = "as it is not known which units they share: no identifier and other variables, or no digests"
 ALIKE = "whose figures are as near as those of nearly the same units, though fewer than five known units are in common"
-UNREAD = "whose figures cannot be compared, as no file is there or tables are in partitions, though nearly as large"
+UNREAD = (
+    "whose figures cannot be compared, as no file is there, tables are in partitions or most levels are others, though "
+    "nearly as large"
+)
 COMPUTED = (
     "figures of a few units can be computed from who left, from what changed in one variable, or from several releases"
 )

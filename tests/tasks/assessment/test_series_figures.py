@@ -42,4 +42,30 @@ def test_tables_in_partitions_ask_beside_releases_that_may_hold_nearly_as_many(s
     stored = StoredPartitions(partitioned(threads.store, "original", data, 400), threads)
     run = SimpleNamespace(home=SimpleNamespace(files_of=lambda name, release: Path(name) / release))
     masked = SimpleNamespace(kept={LEVEL_COUNTS: kept}, hidden_variables=hidden, measured=stored)
-    assert series._alike(run, known, SimpleNamespace(original=stored), masked) == (0, asked)
+    stated = series._kept(SimpleNamespace(original=stored), masked)
+    assert series._alike(run, known, masked, stated) == (0, asked)
+
+
+def test_a_release_with_coarser_levels_and_as_many_records_asks(sizes, monkeypatch):
+    draw = np.random.default_rng(1)
+    finer = pd.DataFrame({name: draw.choice(list("pqrs"), 1000) for name in "abc"})
+    coarser = finer.replace({"p": "pq", "q": "pq", "r": "rs", "s": "rs"}).iloc[1:]
+    schema = Schema(Variable(name, "nominal") for name in "abc")
+    before = Microdata(finer, schema)
+    monkeypatch.setattr(series, "whole_release", lambda *_: before)
+    run = SimpleNamespace(home=SimpleNamespace(files_of=lambda name, release: Path(name) / release))
+    for table, asked in ((coarser, (0, 3)), (finer.iloc[1:], (4, 0))):
+        measured = SimpleNamespace(load=lambda table=table: Microdata(table, schema))
+        masked = SimpleNamespace(hidden_variables=(), measured=measured)
+        assert series._alike(run, set(), masked, {*"abc"}) == asked
+
+
+def test_a_step_that_changes_nothing_takes_no_figure_away():
+    draw = np.random.default_rng(2)
+    frame = pd.DataFrame({name: draw.choice(list("pqrs"), 1000) for name in "abc"})
+    data = Microdata(frame, Schema(Variable(name, "nominal") for name in "abc"))
+    original = SimpleNamespace(load=lambda: data)
+    stated = SimpleNamespace(
+        kept={}, recodings=(), measured=SimpleNamespace(load=lambda: data.take(draw.permutation(1000)))
+    )
+    assert series._kept(SimpleNamespace(original=original), stated) == {*"abc"}
