@@ -217,8 +217,8 @@ def _alike(run: Run, by_units: set[str], masked: Masked, kept: set[str]) -> tupl
         return 0, sum(as_large for as_large, _ in near)
     candidate = masked.measured.load()
     names = [name for name in candidate.schema.names if name in kept and name not in masked.hidden_variables]
-    candidate = candidate.select(names)
     asked = _nearest_in_size(run, by_units, len(candidate)) if names else []
+    candidate = candidate.select(names) if asked else candidate
     alike = unread = 0
     for as_large, folder in asked:
         before = whole_release(run, folder)

@@ -60,6 +60,12 @@ def test_a_release_with_coarser_levels_and_as_many_records_asks(sizes, monkeypat
         assert series._alike(run, set(), masked, {*"abc"}) == asked
 
 
+def test_nothing_is_compared_where_no_figure_is_kept(sizes):
+    data = Microdata(pd.DataFrame({"a": ["u", "v"]}), Schema([Variable("a", "nominal")]))
+    masked = SimpleNamespace(hidden_variables=(), measured=SimpleNamespace(load=lambda: data))
+    assert series._alike(SimpleNamespace(), set(), masked, set()) == (0, 0)
+
+
 def test_a_step_that_changes_nothing_takes_no_figure_away():
     draw = np.random.default_rng(2)
     frame = pd.DataFrame({name: draw.choice(list("pqrs"), 1000) for name in "abc"})
