@@ -76,14 +76,18 @@ def _statistics(original: Microdata, released: Microdata, left_out: int) -> Iter
             held = [_named(side).value_counts(dropna=False) for side in (one, other)]
             levels = held[0].index.union(held[1].index, sort=False)
             counts: Floats = np.stack([side.reindex(levels, fill_value=0).to_numpy(dtype=np.float64) for side in held])
-            if (counts[0] > 0).all() and len(levels) > 1:
-                yield variable.name, True, _of_counts(counts, left_out), len(levels) - 1
+            # A level that the release adds must not take the variable out of the comparison.
+            counts = counts[:, counts[0] > 0]
+            if counts.shape[1] > 1 and counts[1].any():
+                yield variable.name, True, _of_counts(counts, left_out), counts.shape[1] - 1
             continue
         missing = np.array([[int(side.isna().sum())] for side in (one, other)], dtype=np.float64)
         lacking = np.hstack([missing, np.array([[len(one)], [len(other)]]) - missing])
         if (lacking[0] > 0).all():
             yield variable.name, True, _of_counts(lacking, left_out), 1
-        if spread := float(one.std(ddof=0)):
+        # A number that is missing throughout has no mean: it must not undo the sum over all others.
+        spread = float(one.std(ddof=0))
+        if spread > 0.0 and other.notna().any():
             apart = float(other.mean() - one.mean()) / spread
             yield variable.name, False, float(one.notna().sum()) ** 2 * apart**2 / left_out, 1
 

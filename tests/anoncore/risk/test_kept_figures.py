@@ -58,3 +58,14 @@ def test_figures_that_are_drawn_are_seldom_taken_for_kept():
         others = data.take(draw.integers(1000, size=1000))
         found += bool(kept_figures(data, some, 200)) + bool(kept_figures(data, others, 200))
     assert found <= 24
+
+
+def test_a_number_without_values_and_a_level_of_the_release_alone_hide_no_other_figure():
+    draw = np.random.default_rng(5)
+    data = people(draw, 500)
+    schema = Schema([*data.schema, Variable("empty", "continuous", precision=1.0)])
+    frame = data.frame.assign(empty=np.nan)
+    given = frame.assign(a=frame["a"].astype(str).where(np.arange(500) > 0, "new"))
+    other = Schema([Variable("a", "nominal"), *(one for one in schema if one.name != "a")])
+    kept = kept_figures(Microdata(frame, schema), Microdata(given[[*other.names]], other), 200)
+    assert kept == {*"abcdefxyz"}
