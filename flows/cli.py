@@ -29,7 +29,7 @@ from flows.commands import (
     studio,
     tune,
 )
-from flows.commands.options import err, plain
+from flows.commands.options import clear_line, err, plain
 from flows.commands.shown import print_json
 from flows.servers.process import ServerError
 from tasks.common.errors import ExitCode, Fault, ReleaseError, lacks_space, translated, visible_lines
@@ -106,6 +106,7 @@ def exit_code_of(command: Callable[[], Any], as_json: bool) -> int:
     except (KeyboardInterrupt, SystemExit) as end:
         code = INTERRUPTED if isinstance(end, KeyboardInterrupt) else int(end.code or 0)
         if code == INTERRUPTED:
+            clear_line()
             err.print("Interrupted. anonflow list shows what was decided before.")
         return code
     except ReleaseError as error:
@@ -125,6 +126,7 @@ def _report(error: ReleaseError, as_json: bool) -> int:
     if as_json:
         print_json({"status": title.lower(), "message": message, "exit_code": int(error.code)})
     else:
+        clear_line()
         err.print(f"[bold red]{title}[/bold red]")
         for line in message.splitlines():
             err.print(f"  {line}", markup=False)

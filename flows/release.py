@@ -142,8 +142,8 @@ class Direct:
         self.on_progress(f"{label}: {done / of:.0%}", None, self._treated, under_way=True)
 
     def tasks_done(self, progress: Progress) -> None:
-        """Report how far the present tasks of a step are, where they take long."""
-        if progress.seconds > LONG:
+        """Report how far the present tasks of a step are, where they take long and some are left."""
+        if progress.seconds > LONG and progress.done < progress.tasks:
             speed = rate(self._treated * progress.done / progress.tasks, progress.seconds)
             left = f"about {progress.seconds_left:.0f} s left of these tasks{speed}"
             self.progress(f"{self.label}: {left}", progress.done, progress.tasks)

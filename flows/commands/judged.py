@@ -76,7 +76,7 @@ def compare(
     """Compare settings by risk and utility: exit code 0 one passes, 3 none does, 4 one needs a person's decision."""
     begun = time.perf_counter()
     where = recording_ready(home)
-    with platform(where, inline=inline) as run_plan:
+    with platform(where, shown.Progress(quiet=json_), inline=inline) as run_plan:
         from flows.compare import Comparison, Wanted, checked_settings, facts
         from flows.compare import compare as compare_settings
         from flows.plan.model import load_plan
@@ -91,7 +91,7 @@ def compare(
             return comparison, "Nothing passes" if comparison.best is None else "Compared", comparison.sentence
 
         description = "Settings of one plan side by side; nothing is published."
-        comparison = run_plan("Compare", description, file, shown.Progress(quiet=json_), body)
+        comparison = run_plan("Compare", description, file, body)
     seconds = time.perf_counter() - begun
     if json_:
         places = {"folder": comparison.folder, "picture": comparison.picture}

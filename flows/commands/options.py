@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
+from rich.control import Control
+from rich.segment import ControlType
 
 from tasks.common.errors import Refused
 
@@ -37,6 +39,12 @@ ByDesign = Annotated[
     list[str] | None,
     typer.Option("--by-design", help="A measure that carries no information here: ambiguity or uncertainty."),
 ]
+
+
+def clear_line() -> None:
+    """Clear the line of a terminal that says which step is under way: what follows may be shorter."""
+    if err.is_terminal:
+        err.control(Control((ControlType.ERASE_IN_LINE, 2)))
 
 
 def require_name_and_reason(by: str, reason: str) -> None:

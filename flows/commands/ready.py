@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from flows.release import OnStep
 
 T = TypeVar("T")
+# What is shown before the steps of a plan.
+START = "Start"
 
 
 class RunPlan(Protocol):
@@ -27,7 +31,6 @@ class RunPlan(Protocol):
         name: str,
         description: str,
         file: PlanFile,
-        on_progress: OnStep,
         body: Callable[[Any], tuple[T, str, str]],
     ) -> T:
         """Return the result of ``body``, which takes what carries out the steps."""
@@ -74,14 +77,24 @@ def require_mlflow(home: Home) -> None:
 
 
 @contextmanager
-def platform(home: Home, *, inline: bool) -> Iterator[RunPlan]:
-    """Give what carries out a plan, with Prefect unless ``inline``; what a run needs is imported meanwhile."""
+def platform(home: Home, on_progress: OnStep, *, inline: bool) -> Iterator[RunPlan]:
+    """Give what carries out a plan, with Prefect unless ``inline``; what a run needs is imported meanwhile.
+
+    That is reported as a step of its own, which takes seconds.
+    """
+    begun = time.perf_counter()
+    on_progress(START, None, 0)
+
+    def started(body: Callable[[Any], T], runner: Any) -> T:
+        on_progress(START, time.perf_counter() - begun, 0)
+        return body(runner)
+
     if inline:
         _import_frameworks()
         from flows.release import Direct
 
         embedded.tracking_ready(home.path)
-        yield lambda name, description, file, on_progress, body: body(Direct(on_progress))[0]
+        yield lambda name, description, file, body: started(body, Direct(on_progress))[0]
         return
     with embedded.server(home.path) as server:
         # The server needs seconds to start; what the run will need is imported meanwhile.
@@ -90,9 +103,9 @@ def platform(home: Home, *, inline: bool) -> Iterator[RunPlan]:
             from flows.orchestration.prefect import run_as_flow
         embedded.tracking_ready(home.path)
 
-        def run(name: str, description: str, file: PlanFile, on_progress: Any, body: Any) -> Any:
+        def run(name: str, description: str, file: PlanFile, body: Callable[[Any], tuple[T, str, str]]) -> T:
             with server.session():
-                return run_as_flow(name, description, file, on_progress, body)
+                return run_as_flow(name, description, file, on_progress, partial(started, body))
 
         yield run
 

@@ -61,7 +61,7 @@ def _run(
 ) -> None:
     begun = time.perf_counter()
     where = recording_ready(home)
-    with platform(where, inline=inline) as run_plan:
+    with platform(where, Progress(quiet=as_json), inline=inline) as run_plan:
         from flows.plan.model import load_plan
         from flows.release import Direct, carry_out
         from tasks.decision.outcomes import Outcome
@@ -73,7 +73,7 @@ def _run(
             return outcome, outcome.status.capitalize(), f"{outcome.release}: {outcome.reason}"
 
         description = "From plan to published release, or to a refusal that says why."
-        outcome = run_plan("Release", description, file, Progress(quiet=as_json), body)
+        outcome = run_plan("Release", description, file, body)
     finish(outcome, where, as_json, time.perf_counter() - begun)
 
 

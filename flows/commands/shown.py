@@ -20,7 +20,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
 
-from flows.commands.options import err, out, plain
+from flows.commands.options import clear_line, err, out, plain
 from flows.servers.layout import pages, read_layout
 from tasks.common.errors import ExitCode, visible, visible_lines
 from tasks.common.home import Home
@@ -131,11 +131,12 @@ class Progress:
                 file.write(json.dumps([label, seconds]) + "\n")
         if self.quiet:
             return
+        clear_line()
         if seconds is not None:
             took = f"[dim]{seconds:.1f} s{rate(records, seconds)}[/dim]"
             err.print(f"  [green]✓[/green] {safe(label)} {took}", soft_wrap=not err.is_terminal)
         elif err.is_terminal:
-            err.print(f"  [dim]…[/dim] {safe(label)}", end="\r")
+            err.print(f"  [dim]…[/dim] {safe(label)}", end="\r", no_wrap=True, overflow="ellipsis")
         elif not under_way or time.monotonic() - self.shown_at >= SECONDS_BETWEEN:
             self.shown_at = time.monotonic()
             err.print(f"  … {safe(label)}", soft_wrap=True)

@@ -15,6 +15,8 @@ from flows.orchestration import compat
 from flows.orchestration.application import PrefectApplication
 from flows.servers.environment import HEALTH, imports
 from flows.servers.http import Parent, hide_values_of_statements, inherited, run_app
+from tasks.common.home import Home
+from tasks.common.locks import is_held
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -46,7 +48,7 @@ def _prefect(parent: Parent, *, pages_only: bool) -> PrefectApplication:
             mark_migrated(database, "prefect")
         turn.close()
 
-    return PrefectApplication(app, ready)
+    return PrefectApplication(app, ready, lambda plan: is_held(Home(_home()).lock_of_runs(plan)))
 
 
 def _mlflow_pages(parent: Parent) -> ASGIApp:

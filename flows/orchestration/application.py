@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from flows.orchestration import compat
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 _SET_STATE = re.compile(r"/api/flow_runs/([0-9a-f-]{36})/set_state$")
 _UNFINISHED = ("PENDING", "RUNNING", "CANCELLING")
 _CRASHED = {"type": "CRASHED", "name": "Crashed", "message": "The process ended before the run."}
+# Seconds within which a run that is over has reported it.
+REPORTED = 3.0
 
 
 class PrefectApplication:
@@ -28,10 +31,19 @@ class PrefectApplication:
         What `prefect.server.api.server.create_app` returns.
     on_ready
         Called once the application has started.
+    is_under_way
+        Says of a run's name whether a process carries it out. What is not is marked as crashed at the start; without
+        it nothing is.
     """
 
-    def __init__(self, app: ASGIApp, on_ready: Callable[[], None] = lambda: None) -> None:
-        self.app, self.on_ready = app, on_ready
+    def __init__(
+        self,
+        app: ASGIApp,
+        on_ready: Callable[[], None] = lambda: None,
+        is_under_way: Callable[[str], bool] = lambda name: True,
+    ) -> None:
+        self.app, self.on_ready, self.is_under_way = app, on_ready, is_under_way
+        self.begun = datetime.now(UTC)
         self.runs: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,6 +82,18 @@ class PrefectApplication:
         async with self._client() as client:
             for what in ("flows", "flow_runs", "task_runs", "logs", "artifacts"):
                 await client.post(f"/api/{what}/filter", json={"limit": 1})
+            # A run that has just given its plan free is about to report how it ended.
+            if lost := await self._lost(client):
+                await asyncio.sleep(REPORTED)
+                for run in lost & await self._lost(client):
+                    await self._mark_as_crashed(client, run)
+
+    async def _lost(self, client: Any) -> set[str]:
+        """Return the runs that were killed together with their server: nobody has said that they have ended."""
+        unfinished = {"flow_runs": {"state": {"type": {"any_": _UNFINISHED}}, "deployment_id": {"is_null_": True}}}
+        found = (await client.post("/api/flow_runs/filter", json=unfinished)).json()
+        earlier = (one for one in found if datetime.fromisoformat(one["state"]["timestamp"]) < self.begun)
+        return {one["id"] for one in earlier if not self.is_under_way(one["name"])}
 
     async def mark_unfinished_as_crashed(self) -> None:
         """Mark as crashed what a lost parent left unfinished: the history must not show it as running."""
@@ -77,7 +101,11 @@ class PrefectApplication:
             for run in sorted(self.runs):
                 state = (await client.get(f"/api/flow_runs/{run}")).json()["state"]["type"]
                 if state in _UNFINISHED:
-                    await client.post(f"/api/flow_runs/{run}/set_state", json={"state": _CRASHED, "force": True})
+                    await self._mark_as_crashed(client, run)
+
+    @staticmethod
+    async def _mark_as_crashed(client: Any, run: str) -> None:
+        await client.post(f"/api/flow_runs/{run}/set_state", json={"state": _CRASHED, "force": True})
 
 
 async def _events_stored(timeout: float = 10.0) -> None:

@@ -127,6 +127,10 @@ class Home:
         """Let one process at a time do what the lock of this name is for; the others wait."""
         return locked(self.path / f"{name}.lock")
 
+    def lock_of_runs(self, plan: str) -> Path:
+        """Return the file that a run of this plan holds locked until it ends."""
+        return self.path / "locks" / f"{plan}.lock"
+
     def files_of(self, name: str, release: str) -> Path:
         """Return where the files of a published release are, also of one that was withdrawn."""
         moved = self.withdrawn / name / release

@@ -81,7 +81,8 @@ def exclusive_run(home: Home, plan: str) -> Iterator[None]:
     Busy
         When one is under way.
     """
-    path = make_private(home.path / "locks") / f"{plan}.lock"
+    path = home.lock_of_runs(plan)
+    make_private(path.parent)
     message = f"another run of the plan {plan} is under way in this home; wait until it has ended"
     with locked(path, busy=lambda holder: Busy(message)):
         yield

@@ -344,6 +344,7 @@ def test_the_progress_of_long_tasks_says_how_fast_and_how_long() -> None:
     runner.label, runner.records = "Mask the records", 3_000_000
     for seconds in (9.0, 20.0):
         runner.tasks_done(Progress("masked", 2, 6, seconds))
+    runner.tasks_done(Progress("masked", 6, 6, 60.0))
     assert told == ["Mask the records: about 40 s left of these tasks, 50,000 records/s: 33%"]
 
 

@@ -196,7 +196,7 @@ def _text_reason(facts: ColumnFacts, two_levels: bool) -> _Reason | None:
         return _Reason("long text")
     if len(texts) > MAX_LEVELS:
         return _Reason(
-            f"text with more than {MAX_LEVELS} levels, too many to mask; group them and give another role, or "
+            f"text with more than {MAX_LEVELS} levels, too many to mask well; group them and give another role, or "
             "identifier if it says whose record it is"
         )
     return None
@@ -213,9 +213,10 @@ def _number_reason(facts: ColumnFacts, adds_up: bool) -> _Reason | None:
     if _hardly_repeats(facts) and _given_out(facts):
         return _Reason("whole numbers that do not repeat and were given out one by one", names_unit=True)
     if len(values) > MAX_LEVELS and _numbers_of_groups(facts):
-        return _Reason(f"{GROUP_NUMBERS}, too many to mask; identifier or household if they say whose record it is")
+        reason = f"{GROUP_NUMBERS}, too many to mask well; identifier or household if they say whose record it is"
+        return _Reason(reason)
     if _unordered(facts) and len(values) > MAX_LEVELS:
-        return _Reason(f"more than {MAX_LEVELS} codes, too many to mask; group them and give another role")
+        return _Reason(f"more than {MAX_LEVELS} codes, too many to mask well; group them and give another role")
     return None
 
 

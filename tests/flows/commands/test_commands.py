@@ -235,7 +235,7 @@ def test_a_server_that_cannot_start_is_a_fault_that_names_its_log(tmp_path: Path
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "MLFLOW_"))}
     done = subprocess.run([program, "demo", "--home", tmp_path / "home"], capture_output=True, text=True, env=clean)
     assert done.returncode == 1
-    assert done.stderr.startswith("Fault\n")
+    assert "\nFault\n" in done.stderr
     assert "unexpected" not in done.stderr
     assert "its log is" in done.stderr.replace("\n", " ")
     assert "Traceback" not in done.stderr
@@ -285,6 +285,18 @@ def test_piped_progress_is_a_line_at_most_every_minute(capsys, monkeypatch):
         "  ✓ Mask the records 130.0 s",
         "  … Write the report",
     ]
+
+
+def test_progress_on_a_terminal_is_one_line_in_which_nothing_longer_is_left(capsys, monkeypatch):
+    monkeypatch.setattr(shown.err, "_force_terminal", True)
+    monkeypatch.setattr(shown.err, "_width", 40)
+    show = shown.Progress(quiet=False)
+    show("Mask the records: about 40 s left of these tasks: 33%", None, 10, under_way=True)
+    show("Mask the records", 5.0, 0)
+    first, second = (text.strip() for text in re.sub(r"\x1b\[\d*m", "", capsys.readouterr().err).split("\r"))
+    assert first.startswith("\x1b[2K  … Mask the records: about")
+    assert len(first) == len("\x1b[2K") + 40
+    assert second == "\x1b[2K  ✓ Mask the records 5.0 s"
 
 
 def test_a_check_says_what_a_run_with_another_engine_would_refuse(office, ask, tmp_path):

@@ -16,6 +16,8 @@ import pytest
 
 from flows import embedded
 from flows.embedded import stores
+from tasks.common.home import Home
+from tasks.common.locks import locked
 
 pytestmark = pytest.mark.platform
 
@@ -295,6 +297,28 @@ def test_a_killed_process_leaves_no_server_and_no_running_run(tmp_path):
         assert database.execute("SELECT state_type FROM flow_run").fetchall() == [("CRASHED",)]
         tasks = database.execute("SELECT state_type FROM task_run").fetchall()
     assert tasks == [("COMPLETED",)] * 8
+
+
+def test_a_run_killed_with_its_server_is_not_shown_as_running_by_the_next(tmp_path):
+    script = RUN.replace("HOOK", "import os; time.sleep(0.5); os.kill(server.pid, 9); os.kill(os.getpid(), 9)")
+    for _ in range(2):
+        assert run(script, tmp_path, check=False).returncode == -signal.SIGKILL
+
+    def states() -> dict[str, str]:
+        with sqlite3.connect(tmp_path / "prefect" / "prefect.db") as database:
+            return dict(database.execute("SELECT name, state_type FROM flow_run"))
+
+    killed = states()
+    assert list(killed.values()) == ["RUNNING"] * 2
+    here, gone_ = sorted(killed)
+    lock = Home(tmp_path).lock_of_runs(here)
+    lock.parent.mkdir()
+    with locked(lock), embedded.server(tmp_path) as next_one:
+        next_one.wait()
+        end = time.monotonic() + 30
+        while states()[gone_] == "RUNNING" and time.monotonic() < end:
+            time.sleep(0.2)
+        assert states() == {here: "RUNNING", gone_: "CRASHED"}
 
 
 def test_two_servers_take_turns_on_a_fresh_home_without_template(tmp_path, monkeypatch):
