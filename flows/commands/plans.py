@@ -42,7 +42,7 @@ def check(plan: Plan, home: Where = None, json_: Json = False, engine: Engine = 
 
 def plan(
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="A file of a format that a source can have, such as CSV.")
+        Path, typer.Argument(metavar="DATA", help="A file such as CSV or Parquet, or a folder of Parquet files.")
     ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write; by default the terminal.")
@@ -59,4 +59,6 @@ def plan(
         raise Refused(f"{output.name} exists already; nothing is overwritten")
     output.write_text(text, encoding="utf-8")
     written = safe(output)
-    err.print(f"Wrote {written}. Review it, decide what is marked 'confirm', then: anonflow check {written}")
+    err.print(
+        f"Wrote {written}. Review it, decide what is marked 'confirm', then: anonflow check {written}", soft_wrap=True
+    )

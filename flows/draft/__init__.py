@@ -37,7 +37,8 @@ def draft_plan(data: Path, base: Path) -> str:
     Parameters
     ----------
     data : Path
-        A file of a format that a source can have; the delimiter and the encoding of a CSV file are detected.
+        A file of a format that a source can have, or a folder of Parquet files; the delimiter and the encoding of a CSV
+        file are detected.
     base : Path
         The folder in which the plan will stand; the source's path is written relative to it
         where the two have more than the root in common.

@@ -217,9 +217,9 @@ def document(
     computed = {getattr(f.edit, "dependent", None) for f in rules if f.active}
     rest = [*_edits(rules), *_choices(table, units, observed, "" if observed.time in computed else observed.time)]
     body = [*_opening(table), *_variables(guesses, table.notes), *_unit(units, observed.same_unit), *map(_line, rest)]
-    head = [
-        f"# Drafted by anonflow from {to_yaml(table.path.name)}: {units.records} records, {len(table.names)} columns."
-    ]
+    some = f", of which {units.records} are looked at for relations" if table.records > units.records else ""
+    records = f"{table.records or units.records} records{some}"
+    head = [f"# Drafted by anonflow from {to_yaml(table.path.name)}: {records}, {len(table.names)} columns."]
     dropped = list(_dropped(guesses))
     # The lines of the questions are known once it is known how many lines stand before them.
     questions = _questions(body, 0)
@@ -267,6 +267,10 @@ def _opening(table: Table) -> Iterator[_Line]:
     yield _line("source:")
     yield _line(f"  path: {to_yaml(table.source.path)}  # relative to this file, or absolute")
     yield _line(f"  format: {table.kind}")
+    if table.sampled is not None:
+        yield _line("")
+        yield _line("# A table beyond memory is kept in encrypted partitions on the disk, with the same release.")
+        yield _line("engine: auto")
     keys = ("delimiter", "decimal", "encoding") if table.kind == "csv" else ("sheet",) if table.source.sheet else ()
     for key in keys:
         remark = table.remarks.get(key, "")

@@ -15,6 +15,7 @@ from pathlib import Path
 import pandas as pd
 
 from anoncore.microdata import Variable
+from flows.draft.sample import files_of, sample
 from tasks.common.errors import Refused, named, visible
 from tasks.connectors.compressed import open_bytes
 from tasks.connectors.copies import check_file
@@ -24,8 +25,8 @@ from tasks.connectors.formats import SUFFIXES
 from tasks.connectors.limits import LineCheck
 from tasks.connectors.parquet import nested_of
 from tasks.connectors.parsing import FileNotes
-from tasks.connectors.storage import BLOCK, source_errors
-from tasks.intake.read import header_of, read_file
+from tasks.connectors.storage import BLOCK, local_location, source_errors
+from tasks.intake.read import check_types, header_of, read_file
 from tasks.intake.source import Format, SourceSection
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -50,6 +51,8 @@ class Table:
     ----------
     remarks : on guesses of how it is read, by the key of the source that states them
     notes : what the file states of its columns
+    sampled : the records of a folder that are looked at; None of a file, which is read whole
+    records : how many the folder holds
     """
 
     path: Path
@@ -58,16 +61,15 @@ class Table:
     names: tuple[str, ...]
     remarks: Mapping[str, str] = field(default_factory=dict)
     notes: FileNotes = NO_NOTES
+    sampled: pd.DataFrame | None = field(default=None, repr=False)
+    records: int = 0
 
     @classmethod
     def open(cls, data: Path, base: Path) -> Table:
         """Detect how to read the file, and its column names."""
         kind = FORMATS.get(data.suffix.lower())
         if data.is_dir():
-            raise Refused(
-                f"source: {visible(data.name)} is a folder; draft a plan from one of its files, then set source.path "
-                "to the folder and widen limits and levels, which are those of that file"
-            )
+            return cls._of_folder(data, base)
         if kind is None:
             raise Refused(
                 f"source: the format of {visible(data.name)} is not known by its name; "
@@ -93,8 +95,21 @@ class Table:
             header = [str(c) for c in table.read(()).columns]
         return replace(table, names=_names(data, header))
 
+    @classmethod
+    def _of_folder(cls, data: Path, base: Path) -> Table:
+        """Take records of all Parquet files of a folder."""
+        shown = visible(data.name)
+        with source_errors():
+            frame, records = sample(files_of(local_location(data)), shown)
+        source = SourceSection(path=_relative(data, base), format="parquet")
+        return cls(data, source, "parquet", _names(data, list(map(str, frame.columns))), sampled=frame, records=records)
+
     def read(self, variables: Iterable[Variable]) -> pd.DataFrame:
         """Read the file as the ingest step would with these declarations."""
+        if self.sampled is not None:
+            frame = self.sampled.copy()
+            check_types(frame, visible(self.path.name), variables)
+            return frame
         return read_file(self.path, self.kind, self.source, variables, shown=visible(self.path.name))
 
     def natural(self) -> pd.DataFrame:
@@ -194,7 +209,7 @@ def _relative(data: Path, base: Path) -> str:
 
 
 def _names(data: Path, header: list[str]) -> tuple[str, ...]:
-    if FORMATS[data.suffix.lower()] == "csv" and _is_record(header):
+    if FORMATS.get(data.suffix.lower()) == "csv" and _is_record(header):
         raise Refused(NO_HEADER.format(visible(data.name)))
     if any(not name.strip() for name in header):
         raise Refused(f"source: {visible(data.name)} has a column without a name")

@@ -135,6 +135,13 @@ def cells_of(place: Path) -> int:
     return cells
 
 
+def records_of(path: Path, name: str) -> int:
+    """Return how many records a file holds by what it states."""
+    import pyarrow.parquet as pq
+
+    return int(readable("parquet", cut(visible(Path(name).name)), partial(pq.read_metadata, path)).num_rows)
+
+
 def columns_of_folder(folder: Location) -> list[str]:
     """Return the columns of a folder on this machine, those of its partitions last."""
     assert folder.local is not None

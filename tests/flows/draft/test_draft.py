@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from anoncore.edits.kinds import ConditionalEdit, LinearEdit
 from anoncore.edits.lookup import LookupEdit
 from anoncore.microdata.precision import MIN_COUNT
-from flows.draft import draft_plan
+from flows.draft import draft_plan, sample
 from flows.plan.model import Plan, load_plan
 from tasks.common.errors import Refused
 from tasks.common.home import Home
@@ -334,10 +334,44 @@ def test_years_and_counted_columns_are_names(tmp_path):
         assert [v.name for v in loaded(data).plan.variables] == ["country", *names]
 
 
-def test_a_folder_is_refused(tmp_path):
-    (tmp_path / "t.csv").mkdir()
-    with pytest.raises(Refused, match="is a folder"):
-        drafted(tmp_path / "t.csv")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("t.csv", "holds files which are not Parquet"), ("year=1/t.parquet", "folders called name=value")],
+)
+def test_a_folder_that_a_draft_cannot_read_is_refused(tmp_path, name, message):
+    (tmp_path / "people" / name).parent.mkdir(parents=True)
+    pd.DataFrame({"a": [1.0]}).to_parquet(tmp_path / "people" / name)
+    with pytest.raises(Refused, match=message):
+        drafted(tmp_path / "people")
+
+
+def test_a_folder_is_drafted_with_the_limits_and_levels_of_all_its_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(sample, "MOST", 400)
+    folder, draw = tmp_path / "people", np.random.default_rng(4)
+    folder.mkdir()
+    for part in range(3):
+        n = 3000
+        frame = pd.DataFrame(
+            {
+                "age": draw.integers(20, 70, n),
+                "income": draw.gamma(2, 900, n).round(1),
+                "region": draw.choice(["north", "south"], n),
+                "sector": draw.choice(["a", "b", "c"], n),
+                "household": np.arange(n) // 3 + 1000 * part + 7_000_000,
+            }
+        )
+        if part == 2:
+            frame.loc[1500:1530, "age"] = 90
+            frame.loc[2990:2996, "region"] = "island"
+        frame.to_parquet(folder / f"{part}.parquet")
+    text = drafted(folder)
+    assert "from people: 9000 records, of which" in text
+    assert "engine: auto" in text
+    plan = loaded(folder).plan
+    age = next(e for e in plan.edits.rules if getattr(e, "variable", "") == "age")
+    assert (age.lower, age.upper) == (20, 90)
+    assert set(variables(plan)["region"].levels) == {"north", "south", "island"}
+    assert drafted(folder) == text
 
 
 def test_every_type_that_parquet_knows_is_read_or_dropped(tmp_path):
