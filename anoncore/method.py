@@ -28,6 +28,10 @@ EVIDENCE = (
 MEDOID_NOTE = "the numbers of one real person per group are published, among them numbers that no one else has"
 
 
+# So many units left out at random keep what is read off a unit's levels by subtracting releases within 2 points, for
+# every method of decision record 24.
+ENOUGH = 200
+
 # What a method may keep exactly, so that the difference of two releases is the figure of who joined or left.
 LEVEL_COUNTS = "the number of records at each level"
 MEANS = "the mean of each number, up to rounding"
@@ -93,6 +97,14 @@ class Method(Protocol):
         Of the others it keeps all figures: they stay as they are, or each value becomes another by a fixed rule.
         """
         return schema.masked
+
+    def redraws(self, released: Microdata, edits: EditSet) -> tuple[str, ...]:
+        """Return the variables whose level counts and means it draws anew in every release; by default none.
+
+        They vary as much as where `ENOUGH` of the records, or all of fewer, were left out at random. The figures of all
+        other variables follow from the source, whether or not they are its own.
+        """
+        return ()
 
     @property
     def fewest_units(self) -> int:

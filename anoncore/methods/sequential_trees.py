@@ -71,6 +71,10 @@ class SequentialTrees(Method):
         if not 0 < self.significance <= 1:
             raise AnonymizationError(f"significance must be above 0 and at most 1, got {self.significance}")
 
+    def redraws(self, released: Microdata, edits: EditSet) -> tuple[str, ...]:
+        """Return all variables."""
+        return released.schema.masked
+
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the variables to draw first."""
         computed = {e.dependent for e in edits.dependents}

@@ -68,6 +68,10 @@ class SpectralSynthesis(Method):
         not_below(1, records=self.records)
         not_below(2, k=self.k)
 
+    def redraws(self, released: Microdata, edits: EditSet) -> tuple[str, ...]:
+        """Return all variables, where as many records are drawn as there are: of more the figures vary less."""
+        return released.schema.masked if self.records is None else ()
+
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return the edits that read variables which ``released: probabilities`` replaces."""
         return probability_problems(self.released, schema, edits)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+from scipy.special import gammaln
 from scipy.stats import binom, chi2
 
 from anoncore.microdata import Microdata
@@ -29,12 +30,16 @@ def kept_figures(original: Microdata, released: Microdata, left_out: int) -> fro
 
     Notes
     -----
-    Claim: figures that are kept exactly are found. Where L of N records are left out at random, N·Σ(n' − n)²/(n·L) of a
-    variable's level counts n and n', missing values as a level, and N²(m' − m)²/(s²·L) of a number's means have a χ²
-    distribution. A method that draws records anew errs by more, so that its figures are seldom as near. A variable is
+    Claim: figures that are kept exactly are found, where their coincidence by chance is rare. Where L of N records
+    are left out at random, N·Σ(n' − n)²/(n·L) of a variable's level counts n and n', missing values as a level, and
+    N²(m' − m)²/(s²·L) of a number's means have a χ² distribution. A method that draws records anew errs by more, so
+    that its figures are seldom as near. Counts are whole numbers, and coincide more often than χ² says: the root of
+    the statistic of d degrees grows by the radius of a ball as large as the cell of one count, whose volume is that
+    of the lattice over the deviation, 1/√(L^d·Πp) with shares p, or of the sum of a number's precision. A variable is
     near where its statistic is in the lowest hundredth. Those near are returned where they are more than chance
-    explains, or all of a kind where the sum over the kind is in its lowest hundredth. One variable alone among many
-    may be near by chance, and is not returned.
+    explains, one alone where the probability times the number of figures is at most a hundredth, and all of a kind
+    where the sum over the kind is in its lowest hundredth. One variable of two levels may coincide by chance, and is
+    not returned.
 
     Source: own; elementary.
 
@@ -51,8 +56,11 @@ def kept_figures(original: Microdata, released: Microdata, left_out: int) -> fro
     (['x', 'y', 'z'], [])
     """
     found = list(_statistics(original, released, left_out))
-    near = {name for name, _, statistic, degrees in found if chi2.cdf(statistic, degrees) <= BY_CHANCE}
-    kept = near if binom.sf(len(near) - 1, max(len(found), 1), BY_CHANCE) <= BY_CHANCE else set()
+    chance = {name: float(chi2.cdf(statistic, degrees)) for name, _, statistic, degrees in found}
+    near = {name for name, one in chance.items() if one <= BY_CHANCE}
+    kept = {name for name, one in chance.items() if one * len(found) <= BY_CHANCE}
+    if binom.sf(len(near) - 1, max(len(found), 1), BY_CHANCE) <= BY_CHANCE:
+        kept |= near
     for kind in (True, False):
         names = [name for name, categorical, *_ in found if categorical is kind]
         sums = np.array([[statistic, degrees] for _, categorical, statistic, degrees in found if categorical is kind])
@@ -88,8 +96,10 @@ def _statistics(original: Microdata, released: Microdata, left_out: int) -> Iter
         # A number that is missing throughout has no mean: it must not undo the sum over all others.
         spread = float(one.std(ddof=0))
         if spread > 0.0 and other.notna().any():
-            apart = float(other.mean() - one.mean()) / spread
-            yield variable.name, False, float(one.notna().sum()) ** 2 * apart**2 / left_out, 1
+            apart = abs(float(other.mean() - one.mean())) * float(one.notna().sum())
+            # Half a step of the sum to either side.
+            step = (original.schema[variable.name].precision or 0.0) / 2
+            yield variable.name, False, (apart + step) ** 2 / (spread**2 * left_out), 1
 
 
 def _named(column: pd.Series) -> pd.Series:
@@ -100,4 +110,8 @@ def _of_counts(counts: Floats, left_out: int) -> float:
     """Return the statistic of (2, L) counts of the original, all above 0, and of the release, as one of as many."""
     totals = counts.sum(axis=1)
     away = counts[1] * (totals[0] / totals[1]) - counts[0]
-    return float((away**2 / counts[0]).sum() * totals[0] / left_out)
+    degrees = counts.shape[1] - 1
+    # In logarithms: of many levels the volumes are beyond what a float holds.
+    cell = -0.5 * (degrees * np.log(left_out) + np.log(counts[0] / totals[0]).sum())
+    ball = degrees / 2 * np.log(np.pi) - gammaln(degrees / 2 + 1)
+    return float((np.sqrt((away**2 / counts[0]).sum() * totals[0] / left_out) + np.exp((cell - ball) / degrees)) ** 2)

@@ -88,9 +88,11 @@ def nearly_same(one: Microdata, other: Microdata, *, tests: int = 1) -> bool:
 
 
 def classified_otherwise(one: Microdata, other: Microdata) -> bool:
-    """Return whether most variables of one name have other levels in each of two releases, so that none can be aligned.
+    """Return whether two releases have too few variables in common to be compared.
 
-    Merged levels are an example: counts of the coarser ones are sums, which `nearly_same` does not look for.
+    These are fewer than half of the variables of the release that has fewer: most have another name, or other levels.
+    Merged and crossed levels are examples: counts of the coarser ones are sums, which `nearly_same` does not look for,
+    and of so many sums of counts some are near by chance.
 
     Examples
     --------
@@ -109,7 +111,7 @@ def classified_otherwise(one: Microdata, other: Microdata) -> bool:
         else _aligned(a.counts, b.counts) is not None
         for a, b in pairs
     )
-    return 2 * alike < len(pairs)
+    return 2 * alike < min(map(len, figures))
 
 
 def _figures(table: Microdata) -> Iterator[tuple[str, _Figures]]:

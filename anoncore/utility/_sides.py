@@ -81,6 +81,17 @@ def weighting(tables: Sequence[Microdata], given: Weights) -> Weighting:
     return Weighting(None, tuple(checked), (0,) * len(tables))
 
 
+def left_in(
+    tables: Sequence[Microdata], arrays: Sequence[Floats | None], left_out: np.ndarray | None
+) -> tuple[list[Microdata], list[Floats | None]]:
+    """Return the tables and their weights, the first without the records that are ``left_out``, (N,) bool."""
+    if left_out is None:
+        return [*tables], [*arrays]
+    rows = np.flatnonzero(~left_out)
+    own = None if arrays[0] is None else checked_weights("weights of the original", arrays[0][rows], len(rows))
+    return [tables[0].take(rows), *tables[1:]], [own, *arrays[1:]]
+
+
 def _from_variable(table: Microdata, name: str) -> tuple[Floats | None, int]:
     """Return weights with mean 1; what masking has made impossible counts as 0."""
     if name not in table.schema or not len(table):

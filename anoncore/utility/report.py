@@ -14,7 +14,7 @@ from anoncore.errors import AnonymizationError
 from anoncore.kernels.threads import in_threads
 from anoncore.microdata import Microdata
 from anoncore.summary import Summarised, SummaryTable
-from anoncore.utility._sides import Floats, Weights, value_matrices, weighting
+from anoncore.utility._sides import Floats, Weights, left_in, value_matrices, weighting
 from anoncore.utility.automatic import automatic_regressions
 from anoncore.utility.figures import FigureComparison, UtilityComparison, compare_utility
 from anoncore.utility.marginals import MarginalUtility, marginal_utility
@@ -90,6 +90,7 @@ class UtilityReport(Summarised):
     regressions : those declared, in their order
     automatic : those chosen from the original's associations
     weights : how the survey weights were used that all of these respect
+    units_left_out : statistical units of the original that comparisons leave out, see `measure_utility`
     """
 
     columns: tuple[str, ...]
@@ -104,6 +105,7 @@ class UtilityReport(Summarised):
     regressions: tuple[RegressionUtility, ...]
     automatic: tuple[RegressionUtility, ...]
     weights: WeightUse
+    units_left_out: int = 0
 
     def __repr__(self) -> str:
         return f"UtilityReport({len(self.variables.variables)} variables, {len(self.columns)} encoded columns)"
@@ -152,6 +154,7 @@ def measure_utility(
     settings: UtilitySettings | None = None,
     weights: Weights = None,
     encoded: EncodedTables | None = None,
+    left_out: np.ndarray | None = None,
 ) -> UtilityReport:
     """Measure how useful a release is, beside a reference sample of the same population.
 
@@ -163,6 +166,8 @@ def measure_utility(
         "weight" when None; ``(None, None, None)`` for none at all
     encoded : the same tables and their encoding; when None the encoder is fitted here, to the variables that
         all tables have
+    left_out : (N,) bool, records of the original without which the release is compared; whole statistical units, drawn
+        at random and kept secret. Ranges, totals, and what the original never holds are of all records.
 
     Returns
     -------
@@ -176,7 +181,10 @@ def measure_utility(
 
     Notes
     -----
-    Claim: none. Source: that of each figure.
+    Claim: none. An attacker who knows all units but one computes that one from how far a figure has moved, where the
+    release and the figure are published: by one unit the share p of a level moves by 1/(N·√(p(1 − p))) of its standard
+    deviations, more than figures are rounded to where the level is rare. With L units left out at random, whom the
+    attacker does not know, a count has an error of √(L·p(1 − p)) besides. Source: that of each figure, else own.
 
     Examples
     --------
@@ -186,12 +194,14 @@ def measure_utility(
     0.0
     """
     settings = settings or UtilitySettings()
-    tables = [original, released] + ([] if reference is None else [reference])
-    weighted = weighting(tables, weights)
-    arrays = weighted.arrays
-    variables = variable_utility(original, released, reference, weights=weighted.given)
+    whole = [original, released] + ([] if reference is None else [reference])
+    weighted = weighting(whole, weights)
+    variables = variable_utility(original, released, reference, weights=weighted.given, left_out=left_out)
+    tables, arrays = left_in(whole, weighted.arrays, left_out)
     encoder = encoded.encoder if encoded else _fitted(original, variables)
-    matrices = encoded.matrices if encoded else [encoder.encode(table) for table in tables]
+    matrices = encoded.matrices if encoded else [encoder.encode(table) for table in whole]
+    if left_out is not None:
+        original, matrices[0] = tables[0], matrices[0][~left_out]
     kept = kept_columns(encoder, released)
     names = tuple(name for name, keep in zip(encoder.column_names(), kept, strict=True) if keep)
     marginals = partial(marginal_utility, original, released, reference, weights=arrays)
@@ -202,7 +212,7 @@ def measure_utility(
         partial(_compared, matrices, kept, names, arrays),
         *_propensities(tables, matrices if encoder.width else [], arrays, settings.interactions),
         partial(pair_utility, original, released, reference, weights=arrays),
-        partial(structure, original, released, reference),
+        partial(structure, *whole),
         *(partial(marginals, size=size, limit=limit) for size, limit in sizes),
         *(partial(regression, one) for one in (*settings.regressions, *chosen)),
     ]
@@ -222,6 +232,7 @@ def measure_utility(
         regressions=tuple(fits[: len(settings.regressions)]),
         automatic=tuple(fits[len(settings.regressions) :]),
         weights=WeightUse(weighted.variable, any(array is not None for array in arrays), weighted.repaired),
+        units_left_out=whole[0].n_units - original.n_units,
     )
 
 

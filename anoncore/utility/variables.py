@@ -6,10 +6,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 
+import numpy as np
+
 from anoncore.encoding import probability_names
 from anoncore.microdata import Kind, Microdata, Variable
 from anoncore.utility._shifts import Shift, Summary, level_side, number_side, shift_of, two_samples
-from anoncore.utility._sides import Floats, Weights, all_levels, comparable, tables_of, weighting
+from anoncore.utility._sides import Floats, Weights, all_levels, comparable, left_in, tables_of, weighting
 from anoncore.utility.totals import TotalKept, total_kept
 
 NOTABLE = 0.05  # distance, or twice that between two samples: by it the worst variable is chosen
@@ -113,6 +115,7 @@ def variable_utility(
     reference: Microdata | None = None,
     *,
     weights: Weights = None,
+    left_out: np.ndarray | None = None,
 ) -> VariableTable:
     """Compare every variable by itself, beside a reference sample.
 
@@ -122,6 +125,7 @@ def variable_utility(
         probability column per level
     weights : name of the weight variable, or one array or None per table; the first variable with role
         "weight" when None. The weight variable itself is described without weights.
+    left_out : (N,) bool, records of the original without which tables are compared, but for its range and its totals
 
     Returns
     -------
@@ -144,15 +148,19 @@ def variable_utility(
     >>> variable_utility(a, b).variables[0].released_shift.mean
     1.0
     """
-    tables = tables_of(original, released, reference)
-    weighted = weighting(tables, weights)
-    unweighted = (None,) * len(tables)
+    whole = tables_of(original, released, reference)
+    weighted, unweighted = weighting(whole, weights), (None,) * len(whole)
+    tables, arrays = left_in(whole, weighted.arrays, left_out)
     present = [
         v for v in map(original.schema.__getitem__, original.schema.masked) if all(_present(v, t) for t in tables)
     ]
-    rows = tuple(
-        _row(v, tables, unweighted if v.name == weighted.variable else weighted.arrays, len(present)) for v in present
-    )
+
+    def row(variable: Variable) -> VariableUtility:
+        plain = variable.name == weighted.variable
+        ranged = _Ranged(whole, unweighted if plain else weighted.arrays)
+        return _row(variable, tables, unweighted if plain else arrays, len(present), ranged)
+
+    rows = tuple(map(row, present))
     names = {v.name for v in present}
     return VariableTable(rows, _worst(rows), tuple(n for n in original.schema.masked if n not in names))
 
@@ -165,12 +173,24 @@ def _present(variable: Variable, table: Microdata) -> bool:
     )
 
 
-def _row(variable: Variable, tables: Sequence[Microdata], arrays: Sequence[Floats | None], of: int) -> VariableUtility:
+@dataclass(frozen=True, eq=False, repr=False)
+class _Ranged:
+    """The tables whose ranges and totals count, and their weights."""
+
+    tables: Sequence[Microdata]
+    arrays: Sequence[Floats | None]
+
+
+def _row(
+    variable: Variable, tables: Sequence[Microdata], arrays: Sequence[Floats | None], of: int, ranged: _Ranged
+) -> VariableUtility:
     levels = all_levels(variable, tables)
     sides = [
         level_side(table, variable, levels, array) if variable.is_categorical else number_side(table, variable, array)
         for table, array in zip(tables, arrays, strict=True)
     ]
+    if not variable.is_categorical and ranged.tables[0] is not tables[0]:
+        sides[0] = replace(sides[0], limits=number_side(ranged.tables[0], variable, ranged.arrays[0]).limits)
     shifts = [shift_of(variable, sides[0], side) for side in sides[1:]]
     return VariableUtility(
         name=variable.name,
@@ -182,7 +202,7 @@ def _row(variable: Variable, tables: Sequence[Microdata], arrays: Sequence[Float
         released_shift=shifts[0],
         reference_shift=shifts[1] if len(shifts) > 1 else None,
         two_samples=two_samples(variable, sides[0], sides[1], of),
-        total=None if variable.is_categorical else total_kept(tables, variable, arrays),
+        total=None if variable.is_categorical else total_kept(ranged.tables, variable, ranged.arrays),
     )
 
 

@@ -141,7 +141,9 @@ def assess(
         records=records,
         risk=risk,
         overlap=_overlap(risk, records),
-        utility=_beside_halves(_utility(tables, masked.hidden_variables, section), sides, masked.hidden_variables),
+        utility=_beside_halves(
+            _utility(tables, sides, masked.hidden_variables, section), sides, masked.hidden_variables
+        ),
         claims=masked.claims,
         source_values=masked.source_values,
         source_levels=rare_levels_named(tables.original, tables.released, released, rows_linked=masked.keeps_records),
@@ -218,17 +220,22 @@ def _continuous_form(
     return compare_encoded(replace(tables, y=form.scores.load()["scores"]), settings, rng)
 
 
-def _utility(tables: EncodedTables, hides: tuple[str, ...], section: AssessmentSection) -> UtilityReport:
-    """Measure what the release preserves, without the variables between which a hidden group was moved."""
+def _utility(tables: EncodedTables, sides: Sides, hides: tuple[str, ...], section: AssessmentSection) -> UtilityReport:
+    """Measure what the release preserves, without the variables between which a hidden group was moved.
+
+    Figures are published, so that units which nobody else knows are left out of the original.
+    """
     original, released, reference = tables.original, tables.released, tables.reference
     shown = [n for n in original.schema.names if n not in hides]
-    return measure_utility(
+    utility = measure_utility(
         original.select(shown),
         released.select([n for n in released.schema.names if n not in hides]),
         None if reference is None else reference.select([n for n in shown if n in reference.schema]),
         settings=UtilitySettings(regressions=section.regressions, triples=section.triples),
         encoded=None if hides else tables,
+        left_out=sides.left_out_rows,
     )
+    return _beside_halves(utility, sides, hides)
 
 
 def _beside_halves(utility: UtilityReport, sides: Sides, hides: tuple[str, ...]) -> UtilityReport:

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from anoncore.method import ENOUGH
 from anoncore.microdata import Microdata
 from anoncore.recoding import Recoding, recoded
 from anoncore.risk import classified_otherwise, differencing, kept_figures, nearly_same
@@ -19,7 +20,6 @@ from tasks.assessment.prior_releases import comparable, in_levels_of, released_r
 from tasks.common.partitions import StoredPartitions
 from tasks.common.run import Run
 from tasks.intake.members import recognise
-from tasks.intake.series import ENOUGH
 from tasks.intake.split import Sides
 from tasks.intake.validate import Checked
 from tasks.masking.anonymize import Masked
@@ -35,8 +35,9 @@ from tasks.record.predecessors import IN_COMMON, Lineage, Predecessor, predecess
 AT_MOST = 12
 # Releases that are compared by their figures: those whose numbers of records are nearest.
 BY_FIGURES = 50
-# Of the records, by so many at most the releases of nearly the same units differ.
-NEARLY = 0.02
+# By so many records at most the releases of nearly the same units differ: a share, or as many as hide single units,
+# at most one in so many.
+NEARLY, ONE_IN = 0.02, 5
 # People who joined or changed, and people of the control, at most.
 PEOPLE = 2000
 
@@ -137,8 +138,8 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
     # A person is asked already about those whose units are not known.
     unknown = {one.facts.release for one, before in known if before is None}
     by_units = unknown | {one.facts.release for one in compared if one.n_in_common >= IN_COMMON}
-    kept = _kept(sides, masked)
-    alike, unread = _alike(run, by_units, masked, kept)
+    exact = _exact(sides, masked)
+    alike, unread = _alike(run, by_units, masked, exact)
     series = Series(
         releases=len(earlier),
         known=len(compared),
@@ -149,8 +150,8 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
         pairs=pairs,
         untested=untested,
         not_tried=max(sum(one.n_joined > 0 for one in compared) - AT_MOST, 0),
-        left=sum(one.n_left > 0 and not one.n_joined for one in compared) if kept else 0,
-        exact=sum(one.differs for one in compared) if kept and not terms.drawn else 0,
+        left=sum(one.n_left > 0 and not one.n_joined for one in compared) if exact else 0,
+        exact=sum(one.differs for one in compared) if exact and not terms.drawn else 0,
         left_out=terms.left_out,
         alike=alike,
         unread=unread,
@@ -162,14 +163,17 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
 
 
 def _elsewhere(run: Run, now: Members, least: int) -> Iterator[UnitChanges]:
-    """Give the releases of other homes that hold units of the candidate; no count below the least is shown."""
+    """Give the releases of other homes that hold units of the candidate; no count below the least is shown.
+
+    Counted are the values of those two keys, one of either home, that have most in common.
+    """
     for other in releases_elsewhere(run.home, now.shared_key):
-        common = np.isin(now.shared, other.units)
-        joined, left = int((~common).sum()), int((~np.isin(other.units, now.shared)).sum())
-        both = int(common.sum())
-        if not both:
+        pairs = [(own, theirs, np.intersect1d(own, theirs).size) for own in now.by_key for theirs in other.units]
+        if not any(both for *_, both in pairs):
             continue
-        name, few = f"{other.office}/{other.release}", any(0 < n < least for n in (joined, left, both))
+        counted_ = [(both, own.size - both, theirs.size - both) for own, theirs, both in pairs if both]
+        both, joined, left = max(counted_, key=itemgetter(0))
+        name, few = f"{other.office}/{other.release}", any(0 < n < least for one in counted_ for n in one)
         counts = UnitChanges(name, joined, left, None, same_variables=False, in_common=both)
         yield replace(counts, joined=None, left=None, in_common=None) if few else counts
 
@@ -186,37 +190,37 @@ def _compared(now: Members, before: Members, facts: ReleaseFacts, least: int) ->
     return _Earlier(facts, counts, now, before, joined, left, n_changed)
 
 
-def _kept(sides: Sides, masked: Masked) -> set[str]:
-    """Return the variables whose level counts, means or values are kept, by what the steps state and by the figures.
+def _exact(sides: Sides, masked: Masked) -> set[str]:
+    """Return the variables whose level counts, means or values follow from the source, as far as is known.
 
-    A step that states nothing may change nothing: with ``keep`` near 1 PRAM leaves all counts as they are. Of tables
-    in partitions only what the steps state is known.
+    They are those that no step states to draw anew, and those whose figures are so near that nothing seems to have
+    been drawn. Of tables in partitions only what the steps state is known.
     """
-    kept = {name for names in masked.kept.values() for name in names}
+    exact = set(masked.exact)
     if isinstance(masked.measured, StoredPartitions) or isinstance(sides.original, StoredPartitions):
-        return kept
+        return exact
     original, candidate = recoded(sides.original.load(), masked.recodings), masked.measured.load()
-    return kept | kept_figures(original, candidate, ENOUGH)
+    return exact | kept_figures(original, candidate, ENOUGH)
 
 
-def _alike(run: Run, by_units: set[str], masked: Masked, kept: set[str]) -> tuple[int, int]:
+def _alike(run: Run, by_units: set[str], masked: Masked, exact: set[str]) -> tuple[int, int]:
     """Count the releases, not compared by their units, whose figures are as near as those of nearly the same units.
 
-    Identifiers may have been given out anew, or others be named first, in this plan, too. Compared are figures that are
-    kept exactly, whatever the earlier release calls the variables and their levels. The second count is of those that
-    could not be compared, though they hold nearly as many records: they cannot be read, tables are in partitions, or
-    most variables of one name have other levels.
+    Identifiers may have been given out anew, or others be named first, in this plan, too. Compared are figures that no
+    step draws anew, whatever the earlier release calls the variables and their levels. The second count is of those
+    that could not be compared, though they hold nearly as many records: they cannot be read, tables are in partitions,
+    or most variables have other names or other levels.
 
     Parameters
     ----------
     by_units : releases that hold at least `IN_COMMON` of the units
-    kept : variables whose figures are kept
+    exact : variables whose figures follow from the source
     """
     if isinstance(masked.measured, StoredPartitions):
-        near = _nearest_in_size(run, by_units, len(masked.measured)) if kept - {*masked.hidden_variables} else []
+        near = _nearest_in_size(run, by_units, len(masked.measured)) if exact - {*masked.hidden_variables} else []
         return 0, sum(as_large for as_large, _ in near)
     candidate = masked.measured.load()
-    names = [name for name in candidate.schema.names if name in kept and name not in masked.hidden_variables]
+    names = [name for name in candidate.schema.names if name in exact and name not in masked.hidden_variables]
     asked = _nearest_in_size(run, by_units, len(candidate)) if names else []
     candidate = candidate.select(names) if asked else candidate
     alike = unread = 0
@@ -241,7 +245,8 @@ def _nearest_in_size(run: Run, but: set[str], records: int) -> list[tuple[bool, 
     sizes = [(released_records(folder), folder) for folder in folders]
     differences = [(0 if size is None else abs(size - records), folder) for size, folder in sizes]
     nearest = sorted(differences, key=itemgetter(0))[:BY_FIGURES]
-    return [(difference <= NEARLY * records, folder) for difference, folder in nearest]
+    most = max(NEARLY * records, min(ENOUGH, records / ONE_IN))
+    return [(difference <= most, folder) for difference, folder in nearest]
 
 
 def _subtracted(

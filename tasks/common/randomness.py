@@ -97,9 +97,10 @@ class RandomStreams:
         write_private(folder / "entropy", str(entropy).encode())
         return RandomStreams(folder)
 
-    def persistent_key(self) -> str:
-        """Return a key of 16 characters, the same in every run of this home, or of this stated seed."""
-        return (self.folder / "persistent-key").read_text()
+    def persistent_key(self, purpose: str = "") -> str:
+        """Return a key of 16 characters for a purpose, the same in every run of this home, or of this stated seed."""
+        key = (self.folder / "persistent-key").read_text()
+        return hashlib.sha256(f"{purpose} {key}".encode()).hexdigest()[:16] if purpose else key
 
 
 def _entropy(seed: SeedSection) -> int:

@@ -19,7 +19,7 @@ from tasks.common.secrets import secret
 from tasks.common.workspace import StoredArrays
 from tasks.connectors.fingerprint import record_digests
 from tasks.intake.split import Sides
-from tasks.intake.units import names_with_values, persistent_names
+from tasks.intake.units import hashed_values, names_with_values, persistent_names
 from tasks.intake.validate import Checked
 from tasks.record.members import AT_ONCE, Members
 
@@ -60,14 +60,14 @@ def _of_partitions(run: Run, original: StoredPartitions) -> Members:
     nothing = np.empty(0, dtype=np.uint64)
     table = original.with_chunks(contents, (record_digests(part.frame[list(names)]) for part in original.parts()))
     parts = (
-        Members.of(run.home, *units, names, named=0, secret="")
+        Members.of(run.home, *units, names, named=0)
         for units in zip(names_with_values(table, contents), table.chunks(contents), strict=True)
     )
     store, ranges = table.executor.store, ranges_for(len(table), AT_ONCE)
     identities, kept = _in_ranges(store, parts, ranges)
     store.remove(table.table.column(contents))
     named = sum(int(np.count_nonzero(identified)) for identified in table.chunks(IDENTIFIED))
-    members = Members.of(run.home, nothing, nothing, names, named=named, secret="")
+    members = Members.of(run.home, nothing, nothing, names, named=named)
     return replace(members, identities=identities, contents=kept, count=len(table), whole=False)
 
 
@@ -109,11 +109,8 @@ def recognised(run: Run, original: Microdata, keys: pd.DataFrame | None, shared:
     contents = np.zeros(int(units.max(initial=-1)) + 1, dtype=np.uint64)
     np.add.at(contents, units, rows)
     identified = np.bincount(units[known.notna().any(axis=1).to_numpy()], minlength=len(contents)) > 0
-    members = Members.of(
-        run.home, persistent_names(known, units, rows), contents, names, named=int(identified.sum()), secret=shared
-    )
-    if not shared:
-        return members
+    names_of = persistent_names(known, units, rows)
+    members = Members.of(run.home, names_of, contents, names, named=int(identified.sum()))
     # Who has no identifier is known by the values: other homes could try values out, and do not get these digests.
-    (own,) = members.identities()
-    return replace(members, shared=np.where(identified, members.shared, own))
+    values = (hashed_values(known[name].dropna()) for name in known.columns)
+    return members.shared_by(shared, values) if shared else members

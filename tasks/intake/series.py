@@ -8,13 +8,11 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from anoncore.method import ENOUGH
 from tasks.common.run import Run
 from tasks.common.secrets import check_name
 from tasks.common.sections import Section
 from tasks.intake.split import Split
-
-# So many left out keep what is read off a unit's levels within 2 points, for every method of decision record 24.
-ENOUGH = 200
 
 
 class SeriesSection(Section):
@@ -93,11 +91,14 @@ def draw(run: Run, split: Split, section: SeriesSection) -> Split:
     original = split.original.load()
     n = original.n_units
     kept = np.sort(run.rng("series-draw").permutation(n)[section.omitted(n) :])
-    drawn = original.take(np.flatnonzero(np.isin(original.unit_codes, kept)))
+    rows = np.isin(original.unit_codes, kept)
+    drawn = original.take(np.flatnonzero(rows))
+    before = split.left_out_rows
+    left_out = None if before is None else run.workspace.store_arrays("left-out-drawn", rows=before[rows])
     summary = replace(
         split.summary,
         original=len(drawn),
         original_units=drawn.n_units,
         unused=split.summary.unused + len(original) - len(drawn),
     )
-    return replace(split, original=run.workspace.store("drawn", drawn), summary=summary)
+    return replace(split, original=run.workspace.store("drawn", drawn), summary=summary, left_out=left_out)

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.rows import row_blocks
+from anoncore.method import ENOUGH
 from anoncore.microdata import Microdata, Variable
 from anoncore.partitions.store import work_name
 from tasks.common.errors import Refused
@@ -21,7 +22,7 @@ from tasks.common.hashes import among, in_ranges, placed, sides
 from tasks.common.partitions import NAME, SIDE, VALUES, StoredPartitions
 from tasks.common.run import Run
 from tasks.common.sections import Section
-from tasks.common.workspace import StoredRecords
+from tasks.common.workspace import StoredArrays, StoredRecords
 from tasks.intake.clusters import Clusters, clusters_of, grouped, strata_of, whole_clusters
 from tasks.intake.columns import to_microdata
 from tasks.intake.read import read
@@ -31,6 +32,8 @@ from tasks.intake.validate import Checked
 from tasks.record.dossier import SplitSummary
 
 HALF = 0.5
+# Of fewer than five times as many as are enough units, one in so many is left out of measures of utility.
+ONE_IN = 5
 # Statistical units of either side of the sub-table of a table in partitions.
 SUB_TABLE = 20_000
 
@@ -89,12 +92,25 @@ class ReferenceSection(Section):
 class Sides:
     """The original records and, unless each is left out in turn, the reference sample, by reference.
 
-    ``halves`` are those of a ``cross``, each with the other as its reference.
+    Parameters
+    ----------
+    halves : those of a ``cross``, each with the other as its reference
+    left_out : (N,) bool, "rows": original records without which utility is measured, since it is published: of units
+        that a key of the home draws, so that they are the same in every run; None where a sub-table is measured
     """
 
     original: StoredRecords
     reference: StoredRecords | None
     halves: tuple[Sides, ...] = ()
+    left_out: StoredArrays | None = None
+
+    @property
+    def left_out_rows(self) -> np.ndarray | None:
+        """The original records that are left out, (N,) bool, read from the workspace."""
+        if self.left_out is None:
+            return None
+        (rows,) = self.left_out.load().values()
+        return rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +144,27 @@ def split(
     """
     if isinstance(checked.data, StoredPartitions):
         return _split_partitions(run, checked.data, section)
+    sides = _split(run, checked, section, declared, base, most)
+    return sides if sides.sub_table is not None else replace(sides, left_out=_left_out(run, checked, sides.original))
+
+
+def _left_out(run: Run, checked: Checked, stored: StoredRecords) -> StoredArrays:
+    """Draw the units without which utility is measured, by a key of their own: an order of the halves' would tell."""
+    original = stored.load()
+    known = _known(original, None if checked.keys is None else checked.keys.load())
+    order = _order(original, known, run.streams.persistent_key("left out"))
+    rows = np.isin(original.unit_codes, order[: min(ENOUGH, original.n_units // ONE_IN)])
+    return run.workspace.store_arrays("left-out", rows=rows)
+
+
+def _split(
+    run: Run,
+    checked: Checked,
+    section: ReferenceSection,
+    declared: Declared,
+    base: Path,
+    most: int | None,
+) -> Split:
     source = checked.data.load()
     keys = None if checked.keys is None else checked.keys.load()
     dropped = None if checked.sampling_units is None else checked.sampling_units.load()

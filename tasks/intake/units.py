@@ -104,8 +104,7 @@ def persistent_names(keys: pd.DataFrame, units: Units, values: np.ndarray) -> np
     for name in sorted(keys.columns, key=lambda column: keys[column].nunique()):
         present = keys[name].notna().to_numpy(dtype=bool)
         least = np.full(len(names), np.iinfo(np.uint64).max, dtype=np.uint64)
-        hashed = pd.util.hash_array(keys[name][present].to_numpy(dtype=object), categorize=False)
-        np.minimum.at(least, units[present], hashed)
+        np.minimum.at(least, units[present], hashed_values(keys[name][present]))
         has = np.bincount(units[present], minlength=len(names)) > 0
         names[open_ & has] = least[open_ & has]
         open_ &= ~has
@@ -113,6 +112,11 @@ def persistent_names(keys: pd.DataFrame, units: Units, values: np.ndarray) -> np
     alone = open_[units]
     names[units[alone]] = numbered(values[alone])
     return names
+
+
+def hashed_values(key: pd.Series) -> np.ndarray:
+    """Return (N,) uint64 what stays the same of each value of a key, of which none is missing."""
+    return pd.util.hash_array(key.to_numpy(dtype=object), categorize=False)
 
 
 def names_with_values(stored: StoredPartitions, values: str) -> Iterator[np.ndarray]:

@@ -62,7 +62,7 @@ class MaskReport:
     hidden_variables : variables between whose values a group is hidden
     records_unchanged : whether no step masks single records
     source_values : why steps may publish numbers of single records as they are, a sentence each
-    kept : figures that the steps keep exactly, each with the variables of which, see `kept_exactly`
+    exact : variables whose figures no step draws anew, so that they follow from the source
     decided_alone : whether a step may have decided by these records alone how each is treated; of a part of a table it
         may be that what is rare there is not so in the table
     """
@@ -76,7 +76,7 @@ class MaskReport:
     hidden_variables: tuple[str, ...] = ()
     records_unchanged: bool = False
     source_values: tuple[str, ...] = ()
-    kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    exact: tuple[str, ...] = ()
     decided_alone: bool = True
 
 
@@ -220,6 +220,7 @@ def mask_report(whole: MaskedRecords, steps: tuple[Step, ...], edits: EditSet) -
     ``steps`` are all of the plan, of which some may have been carried out before on all records at once.
     """
     done, repaired, released = whole.done, whole.repaired, whole.released
+    redrawn = {name for step in steps for name in step.redraws(released, edits)}
     return MaskReport(
         claims=tuple(claim.check(released) for one in done for claim in one.release.claims),
         repair=RepairSummary(repaired.records_changed, repaired.cells_changed, repaired.changed, repaired.share),
@@ -233,7 +234,7 @@ def mask_report(whole: MaskedRecords, steps: tuple[Step, ...], edits: EditSet) -
         hidden_variables=hidden_variables(steps, edits),
         records_unchanged=all(step.prepares for step in steps),
         source_values=_source_values(steps, done, released.schema),
-        kept=kept_exactly(steps, released.schema),
+        exact=tuple(name for name in released.schema.masked if name not in redrawn),
         decided_alone=any(one.step.treats_records_alone and one.decided_alone for one in done),
     )
 

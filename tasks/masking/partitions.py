@@ -363,7 +363,7 @@ def _together(
         recodings=recodings,
         hidden_variables=reports[0].hidden_variables,
         records_unchanged=reports[0].records_unchanged,
-        kept=reports[0].kept,
+        exact=tuple(dict.fromkeys(name for report in reports for name in report.exact)),
         source_values=reports[0].source_values,
         confidential=confidential_arrays(run, whole),
     )

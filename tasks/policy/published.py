@@ -188,6 +188,7 @@ class PublishedUtility:
     regressions: tuple[PublishedRegression, ...]
     automatic: tuple[PublishedRegression, ...]
     weights: WeightUse
+    units_left_out: int = 0
 
     def figure(self, name: str) -> FigureComparison | None:
         """Return a published figure of all columns; None when no column is left."""
@@ -253,6 +254,7 @@ def published_utility(utility: UtilityReport, step: float) -> PublishedUtility:
         regressions=tuple(_regression(one, step) for one in utility.regressions),
         automatic=tuple(_regression(one, step) for one in utility.automatic),
         weights=utility.weights,
+        units_left_out=utility.units_left_out,
     )
 
 

@@ -1,7 +1,9 @@
 """Who is in the releases of other homes: signed files of digests by a secret that two offices share.
 
-A file holds, of each release of a home, one digest for each statistical unit: HMAC-SHA256 of what identifies it, by the
-shared secret, 64 bits. It holds no digests of values, by which a holder of the secret could try out values of a person.
+A file holds, of each release of a home, one digest for each different value of each of its keys (identifiers,
+households): half a block of AES-256, keyed by the shared secret, 64 bits. Two plans may name units by other keys, or by
+more; one in common is enough. It holds no digests of other values, by which a holder of the secret could try out values
+of a person.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from tasks.record.entry import ExchangeFacts, LedgerEntry, ReleaseFacts, canonic
 from tasks.record.members import Digests, members_of, recognised_by
 from tasks.record.signing import public_key, sign
 
-FORMAT = 1
+FORMAT = 2
 MAX_BYTES = 500_000_000
 
 
@@ -39,22 +41,22 @@ class SharedRelease:
     Parameters
     ----------
     release, published : its identity, and when it was published
-    units : digests of 64 bits, sorted, in base64
+    units : of each key digests of 64 bits, sorted, in base64
     """
 
     release: str
     published: str
-    units: str
+    units: tuple[str, ...]
 
     @property
-    def digests(self) -> Digests:
-        """The digests, (U,)."""
-        return np.frombuffer(base64.b64decode(self.units), dtype="<u8").astype(np.uint64)
+    def digests(self) -> tuple[Digests, ...]:
+        """The digests of each key's values, (V,)."""
+        return tuple(np.frombuffer(base64.b64decode(one), dtype="<u8").astype(np.uint64) for one in self.units)
 
     @property
     def digest(self) -> str:
         """One digest of all units."""
-        return digest_of(self.units)
+        return digest_of("|".join(self.units))
 
 
 @dataclass(frozen=True)
@@ -96,11 +98,11 @@ class SharedDigests:
 
 @dataclass(frozen=True)
 class OtherRelease:
-    """The units of a release of another home, (U,), by the secret that is shared with it."""
+    """The units of a release of another home, (V,) of each of its keys, by the secret that is shared with it."""
 
     office: str
     release: str
-    units: Digests
+    units: tuple[Digests, ...]
 
 
 def export_digests(home: Home, name: str, target: Path) -> tuple[int, int]:
@@ -126,7 +128,7 @@ def export_digests(home: Home, name: str, target: Path) -> tuple[int, int]:
     for release, time in published.items():
         members = members_of(home, release)
         if members is not None and np.array_equal(members.shared_key, key):
-            units = base64.b64encode(np.sort(members.shared).astype("<u8").tobytes()).decode()
+            units = tuple(base64.b64encode(one.astype("<u8").tobytes()).decode() for one in members.by_key)
             releases.append(SharedRelease(release, time, units))
     if not releases:
         raise Refused(
@@ -245,7 +247,9 @@ def _check_successor(home: Home, entry: LedgerEntry[ExchangeFacts], shared: Shar
         # Gone: what is given takes its place if the releases of then are the very same.
         kept = all(given[release].digest == digest for release, digest in old.releases.items())
     else:
-        kept = all(np.isin(one.digests, given[one.release].digests).all() for one in before)
+        kept = all(
+            np.isin(np.concatenate(one.digests), np.concatenate(given[one.release].digests)).all() for one in before
+        )
     if not kept:
         raise Refused(f"the file lacks units of releases of the last one of {office}; ask for a new one")
 
@@ -268,7 +272,7 @@ def _parsed(content: bytes, name: str) -> SharedDigests:
         form: Any = json.loads(content)
         shared = from_json(SharedDigests, form)
         for one in shared.releases:
-            if len(base64.b64decode(one.units, validate=True)) % 8:
+            if not one.units or any(len(base64.b64decode(units, validate=True)) % 8 for units in one.units):
                 raise ValueError
     except (ValueError, RecursionError, KeyError, AttributeError, TypeError, binascii.Error):
         raise Refused(f"{visible(name)} holds no digests of anonflow, or was cut short") from None

@@ -23,7 +23,7 @@ from tasks.common.home import Home, make_private, write_private
 from tasks.common.npz import InPieces, read_npz, write_npz
 
 Digests = NDArray[np.uint64]
-ARRAYS = ("variables", "key", "shared", "shared_key", "named")
+ARRAYS = ("variables", "key", "shared", "shared_sizes", "shared_key", "named")
 # Digests in memory at once, about: in so wide ranges of values a table in partitions is read.
 AT_ONCE = 2_000_000
 # Names the construction, so that digests by another one are not compared.
@@ -48,8 +48,9 @@ class Members:
     count : how many units there are
     variables : (V,) of the names of these values' variables: contents of other variables are not compared
     key : (1,) of nothing: digests of another key cannot be compared
-    shared, shared_key : (U,) and (1,) as ``identities`` and ``key``, by a secret that other homes have too; (0,)
-        without one
+    shared, shared_sizes : digests by a secret that other homes have too, of the different values of one key after
+        another, and (K,) how many each key has; (0,) without a secret
+    shared_key : (1,) as ``key``, of that secret; (0,) without one
     named : (1,) how many units have an identifier; the others are known by their values
     whole : whether all units are one piece
     """
@@ -60,21 +61,14 @@ class Members:
     variables: Digests
     key: Digests
     shared: Digests
+    shared_sizes: Digests
     shared_key: Digests
     named: Digests
     whole: bool = True
 
     @classmethod
-    def of(
-        cls, home: Home, identities: Digests, contents: Digests, variables: Iterable[str], *, named: int, secret: str
-    ) -> Members:
-        """Return the digests of units, each identified and described by 64 bits; also by a ``secret`` that is shared.
-
-        Raises
-        ------
-        Refused
-            When the secret is short enough to be guessed.
-        """
+    def of(cls, home: Home, identities: Digests, contents: Digests, variables: Iterable[str], *, named: int) -> Members:
+        """Return the digests of units, each identified and described by 64 bits."""
         own, none = _own_key(home), np.empty(0, dtype=np.uint64)
         pieces = [[_digests(own, "identities", identities)], [_digests(own, "contents", contents)]]
         return cls(
@@ -83,9 +77,36 @@ class Members:
             count=len(identities),
             variables=_of_names(own, "variables", (name.encode() for name in sorted(variables))),
             key=_recognised(own),
-            shared=_digests(_shared_key(secret), "shared", identities) if secret else none,
-            shared_key=recognised_by(secret) if secret else none,
+            shared=none,
+            shared_sizes=none,
+            shared_key=none,
             named=np.array([named], dtype=np.uint64),
+        )
+
+    def shared_by(self, secret: str, values: Iterable[Digests]) -> Members:
+        """Return the same with digests of the values of each key, (V,), by a secret that other homes have.
+
+        Another home may know the same people by fewer or by other keys, which name their units otherwise.
+
+        Raises
+        ------
+        Refused
+            When the secret is short enough to be guessed.
+        """
+        key = _shared_key(secret)
+        shared = [np.sort(_digests(key, "shared", np.unique(one))) for one in values if len(one)]
+        return replace(
+            self,
+            shared=np.concatenate([self.shared, *shared]),
+            shared_sizes=np.array([len(one) for one in shared], dtype=np.uint64),
+            shared_key=recognised_by(secret),
+        )
+
+    @property
+    def by_key(self) -> list[Digests]:
+        """The shared digests of each key's values, in ascending order."""
+        return (
+            np.split(self.shared, np.cumsum(self.shared_sizes.astype(np.intp))[:-1]) if len(self.shared_sizes) else []
         )
 
     @property
@@ -134,7 +155,6 @@ class Members:
             "identities": InPieces(self.count, map(np.sort, self.identities())),
             "contents": InPieces(self.count, contents),
             **{name: getattr(self, name) for name in ARRAYS},
-            "shared": np.sort(self.shared),
         }
         make_private(home.members)
         write_private(home.members_of(release), lambda file: write_npz(file, arrays))

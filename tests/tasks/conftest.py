@@ -64,7 +64,7 @@ class Office:
     def units(self, candidate: Candidate) -> Members:
         """Return ten people, the same for the same data."""
         people = np.arange(10, dtype=np.uint64) + np.uint64(100 * int(candidate.dossier.source.digest[0], 16))
-        return Members.of(self.home, people, people, ["x"], named=10, secret="")
+        return Members.of(self.home, people, people, ["x"], named=10)
 
     def waiting(self, content: str = "a", **more: Any) -> tuple[str, str]:
         """Leave a candidate that waits; return its id and its dossier's digest."""

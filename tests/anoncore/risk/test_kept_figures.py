@@ -69,3 +69,28 @@ def test_a_number_without_values_and_a_level_of_the_release_alone_hide_no_other_
     other = Schema([Variable("a", "nominal"), *(one for one in schema if one.name != "a")])
     kept = kept_figures(Microdata(frame, schema), Microdata(given[[*other.names]], other), 200)
     assert kept == {*"abcdefxyz"}
+
+
+def test_one_variable_alone_is_found_where_it_seldom_coincides():
+    draw = np.random.default_rng(6)
+    data = people(draw, 2000)
+    for alone in "ax":
+        frame = data.take(draw.integers(2000, size=2000)).frame.reset_index(drop=True)
+        frame[alone] = data.frame[alone].to_numpy()[draw.permutation(2000)]
+        assert kept_figures(data, Microdata(frame, data.schema), 200) == {alone}
+
+
+def test_the_probability_of_coinciding_is_that_of_leaving_out_records():
+    names = [f"v{i}" for i in range(12)]
+    schema = Schema([Variable(name, "binary") for name in names] + [Variable("n", "continuous", precision=1.0)])
+    found, exact = 0, 0
+    for seed in range(300):
+        draw = np.random.default_rng([7, seed])
+        frame = pd.DataFrame({name: draw.choice(list("pq"), 1000) for name in names} | {"n": draw.poisson(1.0, 1000)})
+        data = Microdata(frame, schema)
+        some = data.take(draw.permutation(1000)[200:])
+        others = data.take(draw.integers(1000, size=1000))
+        exact += any(data.frame[n].value_counts().equals(others.frame[n].value_counts()) for n in names)
+        found += bool(kept_figures(data, some, 200)) + bool(kept_figures(data, others, 200))
+    assert exact > 40
+    assert found <= 24

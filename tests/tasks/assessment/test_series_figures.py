@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anoncore.method import LEVEL_COUNTS
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.partitions.store import Threads
 from anoncore.partitions.table import partitioned
@@ -20,7 +19,7 @@ from tasks.common.partitions import StoredPartitions
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch) -> dict[str, int | None]:
     """Records of each published release; None where its codebook is gone."""
-    held: dict[str, int | None] = {"same": 1000, "nearly": 985, "smaller": 900, "gone": None}
+    held: dict[str, int | None] = {"same": 1000, "nearly": 850, "smaller": 750, "gone": None}
     entries = [SimpleNamespace(facts=SimpleNamespace(name="plan", release=name)) for name in held]
     monkeypatch.setattr(series.ledger, "find", lambda *_: entries)
     monkeypatch.setattr(series, "released_records", lambda folder: held[folder.name])
@@ -28,7 +27,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> dict[str, int | None]:
 
 
 @pytest.mark.parametrize(
-    ("kept", "hidden", "known", "asked"),
+    ("exact", "hidden", "known", "asked"),
     [
         (("a",), (), set(), 3),
         (("a",), (), {"same", "gone"}, 1),
@@ -36,13 +35,13 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> dict[str, int | None]:
         ((), (), set(), 0),
     ],
 )
-def test_tables_in_partitions_ask_beside_releases_that_may_hold_nearly_as_many(sizes, kept, hidden, known, asked):
+def test_tables_in_partitions_ask_beside_releases_that_may_hold_nearly_as_many(sizes, exact, hidden, known, asked):
     frame = pd.DataFrame({"a": np.tile(["u", "v"], 500)})
     threads, data = Threads(), Microdata(frame, Schema([Variable("a", "nominal")]))
     stored = StoredPartitions(partitioned(threads.store, "original", data, 400), threads)
     run = SimpleNamespace(home=SimpleNamespace(files_of=lambda name, release: Path(name) / release))
-    masked = SimpleNamespace(kept={LEVEL_COUNTS: kept}, hidden_variables=hidden, measured=stored)
-    stated = series._kept(SimpleNamespace(original=stored), masked)
+    masked = SimpleNamespace(exact=exact, hidden_variables=hidden, measured=stored)
+    stated = series._exact(SimpleNamespace(original=stored), masked)
     assert series._alike(run, known, masked, stated) == (0, asked)
 
 
@@ -54,10 +53,12 @@ def test_a_release_with_coarser_levels_and_as_many_records_asks(sizes, monkeypat
     before = Microdata(finer, schema)
     monkeypatch.setattr(series, "whole_release", lambda *_: before)
     run = SimpleNamespace(home=SimpleNamespace(files_of=lambda name, release: Path(name) / release))
-    for table, asked in ((coarser, (0, 3)), (finer.iloc[1:], (4, 0))):
-        measured = SimpleNamespace(load=lambda table=table: Microdata(table, schema))
+    crossed = pd.DataFrame({"x": finer.a + finer.b, "y": finer.b + finer.c, "z": finer.a + finer.c}).iloc[1:]
+    for table, asked in ((coarser, (0, 3)), (crossed, (0, 3)), (finer.iloc[1:], (4, 0))):
+        own = Schema(Variable(name, "nominal") for name in table)
+        measured = SimpleNamespace(load=lambda table=table, own=own: Microdata(table, own))
         masked = SimpleNamespace(hidden_variables=(), measured=measured)
-        assert series._alike(run, set(), masked, {*"abc"}) == asked
+        assert series._alike(run, set(), masked, {*table}) == asked
 
 
 def test_nothing_is_compared_where_no_figure_is_kept(sizes):
@@ -72,6 +73,6 @@ def test_a_step_that_changes_nothing_takes_no_figure_away():
     data = Microdata(frame, Schema(Variable(name, "nominal") for name in "abc"))
     original = SimpleNamespace(load=lambda: data)
     stated = SimpleNamespace(
-        kept={}, recodings=(), measured=SimpleNamespace(load=lambda: data.take(draw.permutation(1000)))
+        exact=(), recodings=(), measured=SimpleNamespace(load=lambda: data.take(draw.permutation(1000)))
     )
-    assert series._kept(SimpleNamespace(original=original), stated) == {*"abc"}
+    assert series._exact(SimpleNamespace(original=original), stated) == {*"abc"}

@@ -17,6 +17,7 @@ from tasks.common.run import Run
 from tasks.intake.members import recognised
 from tasks.intake.series import SeriesSection, draw
 from tasks.intake.split import Split
+from tasks.intake.units import units_of
 from tasks.record.dossier import SplitSummary
 from tasks.record.members import counted, members_of
 
@@ -92,7 +93,19 @@ def test_who_has_no_identifier_is_not_known_to_other_homes(tmp_path: Path) -> No
     person = np.repeat(np.arange(UNITS), 2)
     keys = pd.DataFrame({"person": [f"p{i}" if i >= 7 else None for i in person]})
     offices = [recognised(one, data, keys, shared="s" * 32) for one in (run, started(tmp_path / "other"))]
-    assert np.isin(offices[0].shared, offices[1].shared).tolist() == [False] * 7 + [True] * (UNITS - 7)
+    assert np.array_equal(*(one.shared for one in offices))
+    assert offices[0].shared_sizes.tolist() == [UNITS - 7]
+
+
+def test_offices_that_name_units_by_other_keys_recognise_those_they_have_in_common(tmp_path: Path) -> None:
+    data, person = table(), np.repeat(np.arange(UNITS), 2)
+    keys = pd.DataFrame({"person": [f"p{i}" for i in person], "household": [f"h{i // 2}" for i in person]})
+    one, other = (
+        recognised(started(tmp_path / office), data.with_units(units_of(keys[columns])), keys[columns], shared="s" * 32)
+        for office, columns in (("north", ["person"]), ("south", ["person", "household"]))
+    )
+    assert other.shared_sizes.tolist() == [UNITS, UNITS // 2]
+    assert np.array_equal(one.by_key[0], other.by_key[0])
 
 
 @pytest.mark.parametrize("damage", [lambda raw: b"", lambda raw: raw[:300], lambda raw: raw[:200] + bytes(100)])

@@ -23,7 +23,7 @@ def test_rejections_of_the_same_masking_of_nearly_the_same_units_count_until_one
 
     def units(people: np.ndarray) -> Members:
         digests = people.astype(np.uint64)
-        return Members.of(home, digests, digests, ["x"], named=len(people), secret="")
+        return Members.of(home, digests, digests, ["x"], named=len(people))
 
     now = units(np.arange(100))
 

@@ -33,7 +33,8 @@ def office(folder: Path, people: np.ndarray, secret: str = SECRET) -> Home:
 
 def published(home: Home, people: np.ndarray, release: str, secret: str = SECRET) -> None:
     identities = people.astype(np.uint64)
-    Members.of(home, identities, identities, ABOUT, named=len(people), secret=secret).keep(home, release)
+    members = Members.of(home, identities, identities, ABOUT, named=len(people))
+    (members.shared_by(secret, [identities]) if secret else members).keep(home, release)
     enter(home, release=release)
 
 
@@ -62,9 +63,9 @@ def test_people_of_both_are_recognised_by_those_who_have_the_secret(north: Home,
     assert import_digests(south, "north", file, north.path / "public.pem", NAME) == 1
     (other,) = releases_elsewhere(south, recognised_by(SECRET))
     people = np.arange(60, 200).astype(np.uint64)
-    now = Members.of(south, people, np.arange(140).astype(np.uint64), ABOUT, named=140, secret=SECRET)
-    assert (other.office, other.release, np.isin(now.shared, other.units).sum()) == ("north", "north-1", 40)
-    assert not np.isin([*now.identities()], other.units).any(), "each home's own digests are of another key"
+    now = Members.of(south, people, np.arange(140).astype(np.uint64), ABOUT, named=140).shared_by(SECRET, [people])
+    assert (other.office, other.release, np.isin(now.shared, other.units[0]).sum()) == ("north", "north-1", 40)
+    assert not np.isin([*now.identities()], other.units[0]).any(), "each home's own digests are of another key"
     assert releases_elsewhere(south, recognised_by("another" * 6)) == ()
     assert file.stat().st_mode & 0o077 == south.exchange_of("north").stat().st_mode & 0o077 == 0
     facts = [ledger.find(home, ExchangeFacts)[0].facts for home in (north, south)]
@@ -85,8 +86,8 @@ def test_a_file_that_was_changed_or_is_anothers_is_refused(north: Home, south: H
     with pytest.raises(Refused, match="is of this home"):
         import_digests(north, "north", file, key, NAME)
     form = json.loads(file.read_text())
-    units = form["releases"][0]["units"]
-    form["releases"][0]["units"] = units[8:16] + units[:8] + units[16:]
+    (units,) = form["releases"][0]["units"]
+    form["releases"][0]["units"] = [units[8:16] + units[:8] + units[16:]]
     changed = tmp_path / "changed.json"
     changed.write_text(json.dumps(form))
     with pytest.raises(Refused, match="was changed since it was signed"):

@@ -32,7 +32,7 @@ def units(home: Home, seed: int, count: int, different: int) -> Members:
     rng = np.random.default_rng(seed)
     identities = rng.integers(different, size=count).astype(np.uint64)
     contents = identities // np.uint64(2) + (rng.random(count) < 0.2)
-    return Members.of(home, identities, contents.astype(np.uint64), "ab", named=count, secret="")
+    return Members.of(home, identities, contents.astype(np.uint64), "ab", named=count)
 
 
 def in_pieces(members: Members, cuts: list[float]) -> Members:

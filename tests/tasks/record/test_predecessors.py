@@ -17,9 +17,7 @@ MONTHLY = Lineage("monthly", "d" * 64, "r" * 64)
 def units(home: Home, people: np.ndarray, variables: str = "abc", *, named: bool = True) -> Members:
     """Return people with an identifier, or known by their values alone."""
     values = people.astype(np.uint64) + np.uint64(10**6)
-    return Members.of(
-        home, people.astype(np.uint64) if named else values, values, variables, named=len(people) * named, secret=""
-    )
+    return Members.of(home, people.astype(np.uint64) if named else values, values, variables, named=len(people) * named)
 
 
 def published(home: Home, members: Members, release: str) -> None:
