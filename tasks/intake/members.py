@@ -112,5 +112,6 @@ def recognised(run: Run, original: Microdata, keys: pd.DataFrame | None, shared:
     names_of = persistent_names(known, units, rows)
     members = Members.of(run.home, names_of, contents, names, named=int(identified.sum()))
     # Who has no identifier is known by the values: other homes could try values out, and do not get these digests.
-    values = (hashed_values(known[name].dropna()) for name in known.columns)
+    values = [hashed_values(known[name].dropna()) for name in known.columns]
+    members = members.known_by(run.home, values)
     return members.shared_by(shared, values) if shared else members

@@ -34,6 +34,7 @@ from tasks.record.dossier import SplitSummary
 HALF = 0.5
 # Of fewer than five times as many as are enough units, one in so many is left out of measures of utility.
 ONE_IN = 5
+LEFT_OUT = "left out"
 # Statistical units of either side of the sub-table of a table in partitions.
 SUB_TABLE = 20_000
 
@@ -96,7 +97,7 @@ class Sides:
     ----------
     halves : those of a ``cross``, each with the other as its reference
     left_out : (N,) bool, "rows": original records without which utility is measured, since it is published: of units
-        that a key of the home draws, so that they are the same in every run; None where a sub-table is measured
+        that a key of the home draws, so that they are the same in every run; None where a sub-table lacks enough
     """
 
     original: StoredRecords
@@ -152,9 +153,24 @@ def _left_out(run: Run, checked: Checked, stored: StoredRecords) -> StoredArrays
     """Draw the units without which utility is measured, by a key of their own: an order of the halves' would tell."""
     original = stored.load()
     known = _known(original, None if checked.keys is None else checked.keys.load())
-    order = _order(original, known, run.streams.persistent_key("left out"))
-    rows = np.isin(original.unit_codes, order[: min(ENOUGH, original.n_units // ONE_IN)])
-    return run.workspace.store_arrays("left-out", rows=rows)
+    order = _order(original, known, run.streams.persistent_key(LEFT_OUT))
+    return run.workspace.store_arrays("left-out", rows=np.isin(original.unit_codes, order[: _enough(original.n_units)]))
+
+
+def _left_out_of_all(run: Run, source: StoredPartitions, rows: np.ndarray) -> StoredArrays | None:
+    """Draw the records, each a unit, without which the utility of a sub-table is measured that holds nearly all.
+
+    ``rows`` are those of its original, in ascending order. A smaller part leaves enough out by itself: None.
+    """
+    if len(source) - len(rows) >= _enough(len(source)):
+        return None
+    drawn = _drawn(np.concatenate([*source.chunks(NAME)])[rows], run.streams.persistent_key(LEFT_OUT))
+    return run.workspace.store_arrays("left-out", rows=np.argsort(np.argsort(drawn)) < _enough(len(rows)))
+
+
+def _enough(units: int) -> int:
+    """Return how many of so many units are left out of measures of utility."""
+    return min(ENOUGH, units // ONE_IN)
 
 
 def _split(
@@ -223,8 +239,11 @@ def _split_partitions(run: Run, source: StoredPartitions, section: ReferenceSect
     (first, _), second, left = placed(hashes, *starts, slice(used, used + 1))
     sided = source.with_chunks(SIDE, sides(hashes, [(rows[0], own[0]) for rows, own in (second, left) if len(rows)]))
     source.executor.store.remove(source.table.column(drawn))
+    shown = np.concatenate([first[:SUB_TABLE], second[0][:SUB_TABLE]]) if cross else first[:SUB_TABLE]
+    left_out = _left_out_of_all(run, source, np.sort(shown))
     if section.kind == "leave-one-out":
-        return _leave_one_out(source, units, units, Sides(_first(run, "sub-table", source.at, first), None))
+        sub = Sides(_first(run, "sub-table", source.at, first), None, left_out=left_out)
+        return _leave_one_out(source, units, units, sub)
     reference = used - masked
     summary = SplitSummary(
         kind=section.kind,
@@ -236,7 +255,7 @@ def _split_partitions(run: Run, source: StoredPartitions, section: ReferenceSect
         disjoint="no row number of the source is on both sides",
         coinciding=_coinciding_in_partitions(sided, max(masked, reference)),
     )
-    sub = _sub_table(run, source.at, first, second[0], cross=cross)
+    sub = replace(_sub_table(run, source.at, first, second[0], cross=cross), left_out=left_out)
     if cross:
         return Split(source, None, summary=summary, sub_table=sub)
     return Split(sided.where("original", 0), sided.where("reference", 1), summary=summary, sub_table=sub)

@@ -127,9 +127,9 @@ class Series:
     untested : attacks on who joined, or on who changed where the earlier release cannot be read in the levels of the
         candidate, that could not be carried out
     not_tried : those with which it was not tried, since more units joined since than since the others
-    left : those since which units only left, though figures are kept exactly: their records are no longer at hand
-    exact : those of partly the same units, where figures are kept exactly and all units are in each release, or so many
-        that those left out do not hide the figures
+    left : those since which units only left, and figures follow from the source: their records are not at hand
+    exact : those of partly the same units, where figures follow from the source and all units are in each release, or
+        so many that those left out do not hide the figures
     left_out : the ``left_out`` of a plan that leaves out too few; else 0
     alike : releases with fewer than five known units in common whose figures are as near as those of nearly the same
         units

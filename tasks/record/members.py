@@ -23,7 +23,7 @@ from tasks.common.home import Home, make_private, write_private
 from tasks.common.npz import InPieces, read_npz, write_npz
 
 Digests = NDArray[np.uint64]
-ARRAYS = ("variables", "key", "shared", "shared_sizes", "shared_key", "named")
+ARRAYS = ("variables", "key", "values", "shared", "shared_sizes", "shared_key", "named")
 # Digests in memory at once, about: in so wide ranges of values a table in partitions is read.
 AT_ONCE = 2_000_000
 # Names the construction, so that digests by another one are not compared.
@@ -48,6 +48,8 @@ class Members:
     count : how many units there are
     variables : (V,) of the names of these values' variables: contents of other variables are not compared
     key : (1,) of nothing: digests of another key cannot be compared
+    values : (V,) as ``identities``, of the values of keys by which no unit is named, of tables in memory: another plan
+        may name units by them
     shared, shared_sizes : digests by a secret that other homes have too, of the different values of one key after
         another, and (K,) how many each key has; (0,) without a secret
     shared_key : (1,) as ``key``, of that secret; (0,) without one
@@ -60,6 +62,7 @@ class Members:
     count: int
     variables: Digests
     key: Digests
+    values: Digests
     shared: Digests
     shared_sizes: Digests
     shared_key: Digests
@@ -77,11 +80,18 @@ class Members:
             count=len(identities),
             variables=_of_names(own, "variables", (name.encode() for name in sorted(variables))),
             key=_recognised(own),
+            values=none,
             shared=none,
             shared_sizes=none,
             shared_key=none,
             named=np.array([named], dtype=np.uint64),
         )
+
+    def known_by(self, home: Home, values: Iterable[Digests]) -> Members:
+        """Return the same with digests of the values of each key, (V,), by which units are not named."""
+        every = np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *values]))
+        digests = _digests(_own_key(home), "identities", every)
+        return replace(self, values=np.setdiff1d(digests, np.concatenate([*self.identities()])))
 
     def shared_by(self, secret: str, values: Iterable[Digests]) -> Members:
         """Return the same with digests of the values of each key, (V,), by a secret that other homes have.
@@ -136,6 +146,13 @@ class Members:
             return bool(self.named[0]) != bool(earlier.named[0])
         without = max(one.count - int(one.named[0]) for one in (self, earlier))
         return without >= least and bool(np.isin(self.variables, earlier.variables).any())
+
+    def names_otherwise(self, earlier: Members, least: int) -> bool:
+        """Return whether so many units have a value of a key in common, though they are named by other keys."""
+        both = len(np.intersect1d(self.values, earlier.values, assume_unique=True))
+        for values, units in ((self.values, earlier), (earlier.values, self)):
+            both += sum(int(np.isin(own, values).sum()) for own in units.identities()) if len(values) else 0
+        return both >= least
 
     def in_common(self, earlier: Members) -> Iterator[NDArray[np.bool_]]:
         """Yield (n,) which units an earlier release holds too, for each piece."""

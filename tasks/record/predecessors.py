@@ -83,7 +83,7 @@ def _predecessor(home: Home, facts: ReleaseFacts, lineage: Lineage, now: Members
         return Predecessor(facts, "identities")
     if now.same_variables(before) and share_units(now.by_values, before.by_values, IN_COMMON):
         return Predecessor(facts, "values")
-    if now.may_share(before, IN_COMMON):
+    if now.may_share(before, IN_COMMON) or now.names_otherwise(before, IN_COMMON):
         return Predecessor(facts, None)
     own = facts.name == lineage.name or facts.is_about(lineage.data, lineage.records)
     return Predecessor(facts, "identities") if own else None

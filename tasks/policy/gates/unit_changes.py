@@ -15,8 +15,8 @@ AT_MOST = 3
 NOT_KNOWN = "as it is not known which units they share: no identifier and other variables, or no digests"
 ALIKE = "whose figures are as near as those of nearly the same units, though fewer than five known units are in common"
 UNREAD = (
-    "whose figures cannot be compared, as no file is there, tables are in partitions or most levels are others, though "
-    "nearly as large"
+    "whose figures cannot be compared, as no file is there, tables are in partitions, or most variables or levels are "
+    "others, though nearly as large"
 )
 COMPUTED = (
     "figures of a few units can be computed from who left, from what changed in one variable, or from several releases"
@@ -28,8 +28,8 @@ DECLARE = (
 )
 DRAW = (
     "; declare `series: {kind: register}`, by which each release is of a random part of the units, with a left_out of "
-    "200 or more, its default; or choose a method that keeps no figures exactly, such as sequential-trees; or let a "
-    "person accept it"
+    "200 or more, its default; or choose a method that draws figures anew, such as sequential-trees; or let a person "
+    "accept it"
 )
 APART = "; give unrelated tables homes of their own, or let a person accept it"
 AGREE = (
@@ -99,7 +99,7 @@ def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, .
 def _exact(series: Series) -> str:
     """Return why figures of a few units can be computed."""
     held = f"a left_out of {count(series.left_out)} is too few to hide them" if series.left_out else ""
-    return f"while figures are kept exactly and {held or 'all units are in each'}: {COMPUTED}"
+    return f"while figures follow from the source and {held or 'all units are in each'}: {COMPUTED}"
 
 
 def _needed(series: Series) -> str:

@@ -108,6 +108,18 @@ def test_offices_that_name_units_by_other_keys_recognise_those_they_have_in_comm
     assert np.array_equal(one.by_key[0], other.by_key[0])
 
 
+def test_units_that_a_second_key_names_otherwise_are_not_taken_for_others(tmp_path: Path) -> None:
+    run, data, person = started(tmp_path), table(), np.repeat(np.arange(UNITS), 2)
+    keys = pd.DataFrame({"person": [f"p{i}" for i in person], "household": [f"h{i // 2}" for i in person]})
+    one, other, apart = (
+        recognised(run, data.with_units(units_of(own)), own)
+        for own in (keys[["person"]], keys, keys.replace("^", "other ", regex=True))
+    )
+    assert not counted(other.in_common(one))
+    assert other.names_otherwise(one, 5)
+    assert not apart.names_otherwise(one, 5)
+
+
 @pytest.mark.parametrize("damage", [lambda raw: b"", lambda raw: raw[:300], lambda raw: raw[:200] + bytes(100)])
 def test_the_units_of_a_damaged_file_are_not_known(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     run = started(tmp_path)
