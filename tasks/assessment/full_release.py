@@ -127,6 +127,8 @@ def _dominance(original: StoredPartitions, released: StoredPartitions, reference
     """Look for numbers that one unit dominates, among the outermost of all records: these decide."""
     numbers = {v.name for v in released.schema if v.kind == "continuous"}
     names = [v.name for v in original.schema if v.kind == "continuous" and v.name in numbers]
+    if not names:
+        return Dominance(0, 0, (), False)
     sides = [
         None if side is None else side.at(outermost(side.executor, side.table, names), names)
         for side in (original, released, reference)

@@ -146,6 +146,20 @@ def test_a_table_in_partitions_is_published_in_parts_and_never_lies_readably_on_
     assert (again.status, again.release) == ("unchanged", outcome.release)
 
 
+def test_a_table_without_numbers_is_released_in_partitions_and_leaves_units_out_of_utility(tmp_path, small):
+    path = _plan(tmp_path, reference="cross")
+    text = path.read_text().replace("kind: continuous}", "kind: continuous, role: excluded}")
+    path.write_text(text[: text.index("edits:")] + text[text.index("reference:") :])
+    source, draw = tmp_path / "people", np.random.default_rng(6)
+    for part in source.iterdir():
+        frame = pd.read_parquet(part)[:150]
+        frame.assign(region=draw.choice(["north", "east", "west"], len(frame))).to_parquet(part, index=False)
+    home = Home.locate(tmp_path / "home")
+    outcome = carry_out(load_plan(path), home, Direct())
+    assert outcome.status in ("awaiting", "rejected"), outcome.reason
+    assert read_dossier(home, outcome.release).assessment.utility.units_left_out == 60
+
+
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
