@@ -330,7 +330,7 @@ def _with_earlier(
         prior = step("Attack with earlier releases", against_earlier, *attack)
         return replace(assessment, prior_releases=prior), followed.members
     facts = tuple(one.facts for one in earlier)
-    repeated = Earlier.of(facts, given.plan_digest, pseudonyms=bool(plan.series.pseudonym))
+    repeated = Earlier.of(facts, given.masking, pseudonyms=bool(plan.series.pseudonym))
     parent = MaskedSides(tested, halved)
     halves = tuple(
         step(f"Mask and attack half {number} of the units", judge_half, run, number, half, plan, repeated, parent)

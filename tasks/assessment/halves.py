@@ -18,29 +18,30 @@ from tasks.record.entry import ReleaseFacts
 
 @dataclass(frozen=True)
 class Earlier:
-    """How many releases of a plan or its data were published, and how many of them by the very same plan.
+    """How many releases of a plan or its data were published, and how many of them by the very same masking.
 
     Parameters
     ----------
-    releases, of_plan : the numbers
+    releases, masked_alike : the numbers
     pseudonyms : whether their rows can be joined by pseudonyms
     """
 
     releases: int
-    of_plan: int
+    masked_alike: int
     pseudonyms: bool = False
 
     @classmethod
-    def of(cls, releases: tuple[ReleaseFacts, ...], plan_digest: str, *, pseudonyms: bool = False) -> Earlier:
-        """Count releases; those of the plan are known by its digest, as another version may mask otherwise."""
-        return cls(len(releases), sum(facts.plan == plan_digest for facts in releases), pseudonyms)
+    def of(cls, releases: tuple[ReleaseFacts, ...], masking: str, *, pseudonyms: bool = False) -> Earlier:
+        """Count releases; how they were masked is known by a digest, whatever limits their plans stated."""
+        return cls(len(releases), sum(facts.masking == masking for facts in releases), pseudonyms)
 
 
 def judge_half(run: Run, number: int, half: Sides, plan: Sections, earlier: Earlier, whole: MaskedSides) -> Half:
     """Mask one half by the whole plan and attack it, its reference being the other half.
 
-    Earlier releases have no non-members, as all units are in them. The half is masked as often as the same plan has
-    released its table instead, and all of its releases are attacked together. ``whole`` are all units, and the release.
+    Earlier releases have no non-members, as all units are in them. The half is masked as often as its table was
+    released by the same masking instead, and all of its releases are attacked together. ``whole`` are all units, and
+    the release.
     """
     own = run.branch(f"half-{number}", f"half-{number}")
     edits = plan.edits.edit_set()
@@ -50,7 +51,7 @@ def judge_half(run: Run, number: int, half: Sides, plan: Sections, earlier: Earl
     if not earlier.releases:
         return judged
     repeated = [masked]
-    for time in range(1, min(earlier.of_plan, AT_MOST) + 1):
+    for time in range(1, min(earlier.masked_alike, AT_MOST) + 1):
         name = f"release-{time}"
         again = own.branch(name, name)
         repeated.append(mask_part(again, half.original, plan.steps, edits, whole.sides.original))
