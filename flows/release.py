@@ -87,8 +87,8 @@ class Runner(Protocol):
     def show(self, key: str, markdown: str, description: str) -> None:
         """Show a table of aggregates to the observers of the run."""
 
-    def progress(self, label: str, done: int, of: int) -> None:
-        """Show how far a step is."""
+    def progress(self, label: str, done: int, of: int, more: str = "") -> None:
+        """Show how far a step is, and what else is known of it."""
 
     def tasks_done(self, progress: Progress) -> None:
         """Show how far the tasks of the present step are."""
@@ -137,16 +137,16 @@ class Direct:
     def show(self, key: str, markdown: str, description: str) -> None:
         """Show nothing: direct runs publish no artifacts."""
 
-    def progress(self, label: str, done: int, of: int) -> None:
+    def progress(self, label: str, done: int, of: int, more: str = "") -> None:
         """Report how far a step is, as its start was reported."""
-        self.on_progress(f"{label}: {done / of:.0%}", None, self._treated, under_way=True)
+        self.on_progress(f"{label}: {done / of:.0%}{more}", None, self._treated, under_way=True)
 
     def tasks_done(self, progress: Progress) -> None:
         """Report how far the present tasks of a step are, where they take long and some are left."""
         if progress.seconds > LONG and progress.done < progress.tasks:
             speed = rate(self._treated * progress.done / progress.tasks, progress.seconds)
-            left = f"about {progress.seconds_left:.0f} s left of these tasks{speed}"
-            self.progress(f"{self.label}: {left}", progress.done, progress.tasks)
+            left = f", about {progress.seconds_left:.0f} s left{speed}"
+            self.progress(self.label, progress.done, progress.tasks, left)
 
 
 def carry_out(file: PlanFile, home: Home, runner: Runner, *, rebuild: bool = False) -> Outcome:

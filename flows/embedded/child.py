@@ -16,7 +16,6 @@ from flows.orchestration.application import PrefectApplication
 from flows.servers.environment import HEALTH, imports
 from flows.servers.http import Parent, hide_values_of_statements, inherited, run_app
 from tasks.common.home import Home
-from tasks.common.locks import is_held
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -27,6 +26,8 @@ def _prefect(parent: Parent, *, pages_only: bool) -> PrefectApplication:
 
     Two servers that start on a fresh home take turns.
     """
+    # Before the parent's own run can begin: one of the same plan is not the killed one.
+    under_way = Home(_home()).plans_under_way()
     database = Path(os.environ["PREFECT_HOME"]) / "prefect.db"
     turn = contextlib.ExitStack()
     fits = migrated(database, "prefect")
@@ -48,7 +49,7 @@ def _prefect(parent: Parent, *, pages_only: bool) -> PrefectApplication:
             mark_migrated(database, "prefect")
         turn.close()
 
-    return PrefectApplication(app, ready, lambda plan: is_held(Home(_home()).lock_of_runs(plan)))
+    return PrefectApplication(app, ready, under_way)
 
 
 def _mlflow_pages(parent: Parent) -> ASGIApp:

@@ -31,18 +31,18 @@ class PrefectApplication:
         What `prefect.server.api.server.create_app` returns.
     on_ready
         Called once the application has started.
-    is_under_way
-        Says of a run's name whether a process carries it out. What is not is marked as crashed at the start; without
-        it nothing is.
+    under_way
+        Names of the runs that processes carry out at the start; all others that are unfinished then are marked as
+        crashed. None where another part of the program settles them.
     """
 
     def __init__(
         self,
         app: ASGIApp,
         on_ready: Callable[[], None] = lambda: None,
-        is_under_way: Callable[[str], bool] = lambda name: True,
+        under_way: frozenset[str] | None = None,
     ) -> None:
-        self.app, self.on_ready, self.is_under_way = app, on_ready, is_under_way
+        self.app, self.on_ready, self.under_way = app, on_ready, under_way
         self.begun = datetime.now(UTC)
         self.runs: set[str] = set()
 
@@ -83,7 +83,7 @@ class PrefectApplication:
             for what in ("flows", "flow_runs", "task_runs", "logs", "artifacts"):
                 await client.post(f"/api/{what}/filter", json={"limit": 1})
             # A run that has just given its plan free is about to report how it ended.
-            if lost := await self._lost(client):
+            if self.under_way is not None and (lost := await self._lost(client)):
                 await asyncio.sleep(REPORTED)
                 for run in lost & await self._lost(client):
                     await self._mark_as_crashed(client, run)
@@ -93,7 +93,7 @@ class PrefectApplication:
         unfinished = {"flow_runs": {"state": {"type": {"any_": _UNFINISHED}}, "deployment_id": {"is_null_": True}}}
         found = (await client.post("/api/flow_runs/filter", json=unfinished)).json()
         earlier = (one for one in found if datetime.fromisoformat(one["state"]["timestamp"]) < self.begun)
-        return {one["id"] for one in earlier if not self.is_under_way(one["name"])}
+        return {one["id"] for one in earlier if one["name"] not in (self.under_way or ())}
 
     async def mark_unfinished_as_crashed(self) -> None:
         """Mark as crashed what a lost parent left unfinished: the history must not show it as running."""
@@ -105,7 +105,12 @@ class PrefectApplication:
 
     @staticmethod
     async def _mark_as_crashed(client: Any, run: str) -> None:
-        await client.post(f"/api/flow_runs/{run}/set_state", json={"state": _CRASHED, "force": True})
+        """Mark a run, and those of its tasks that had not ended."""
+        state = {"state": _CRASHED, "force": True}
+        await client.post(f"/api/flow_runs/{run}/set_state", json=state)
+        unfinished = {"state": {"type": {"any_": _UNFINISHED}}, "flow_run_id": {"any_": [run]}}
+        for task in (await client.post("/api/task_runs/filter", json={"task_runs": unfinished})).json():
+            await client.post(f"/api/task_runs/{task['id']}/set_state", json=state)
 
 
 async def _events_stored(timeout: float = 10.0) -> None:

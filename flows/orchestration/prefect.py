@@ -52,10 +52,10 @@ class PrefectRunner(Direct):
         name = self.plan_name.replace("_", "-")
         create_markdown_artifact(markdown=markdown, key=f"{name}-{key}", description=description)
 
-    def progress(self, label: str, done: int, of: int) -> None:
+    def progress(self, label: str, done: int, of: int, more: str = "") -> None:
         """Log how far a step is, and report it."""
-        get_run_logger().info("%s: %d of %d", label, done, of)
-        super().progress(label, done, of)
+        get_run_logger().info("%s: %d of %d%s", label, done, of, more)
+        super().progress(label, done, of, more)
 
 
 def run_as_flow(

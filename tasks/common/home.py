@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, overload
 
 from tasks.common.errors import Refused, visible
-from tasks.common.locks import locked
+from tasks.common.locks import is_held, locked
 
 PRIVATE_FOLDER = 0o700
 PRIVATE_FILE = 0o600
@@ -130,6 +130,10 @@ class Home:
     def lock_of_runs(self, plan: str) -> Path:
         """Return the file that a run of this plan holds locked until it ends."""
         return self.path / "locks" / f"{plan}.lock"
+
+    def plans_under_way(self) -> frozenset[str]:
+        """Return the plans of which a run is under way."""
+        return frozenset(path.stem for path in (self.path / "locks").glob("*.lock") if is_held(path))
 
     def files_of(self, name: str, release: str) -> Path:
         """Return where the files of a published release are, also of one that was withdrawn."""

@@ -95,7 +95,7 @@ class LocalPool:
         """Carry out the tasks; see `anoncore.partitions.store.Executor`."""
         calls = calls_of(task, arguments)
         results: list[Any] = [None] * len(calls)
-        meter = Meter(self.on_progress, task.__name__, len(calls))
+        meter = Meter(self.on_progress, task.__name__, len(calls), self.processes)
         try:
             for number, answer in _Dispatch(self, calls).answers():
                 results[number] = result_of(answer)

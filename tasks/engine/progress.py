@@ -54,17 +54,19 @@ def unwatched(progress: Progress) -> None:
 
 @dataclass
 class Meter:
-    """Counts the tasks of one step and reports after each.
+    """Counts the tasks of one step and reports after each, once as many are done as are carried out at once.
 
     Parameters
     ----------
     report : is given the progress
     step, tasks : as of `Progress`
+    at_once : tasks that are carried out at the same time, which end together at first
     """
 
     report: OnProgress
     step: str
     tasks: int
+    at_once: int = 1
 
     def __post_init__(self) -> None:
         self._begun, self._done = time.monotonic(), 0
@@ -72,4 +74,5 @@ class Meter:
     def advance(self) -> None:
         """Report that one more task is done."""
         self._done += 1
-        self.report(Progress(self.step, self._done, self.tasks, time.monotonic() - self._begun))
+        if self._done >= self.at_once:
+            self.report(Progress(self.step, self._done, self.tasks, time.monotonic() - self._begun))

@@ -345,7 +345,7 @@ def test_the_progress_of_long_tasks_says_how_fast_and_how_long() -> None:
     for seconds in (9.0, 20.0):
         runner.tasks_done(Progress("masked", 2, 6, seconds))
     runner.tasks_done(Progress("masked", 6, 6, 60.0))
-    assert told == ["Mask the records: about 40 s left of these tasks, 50,000 records/s: 33%"]
+    assert told == ["Mask the records: 33%, about 40 s left, 50,000 records/s"]
 
 
 def test_a_step_that_breaks_wipes_the_workspace(office, home, monkeypatch):

@@ -44,10 +44,12 @@ from anoncore.microdata.inference.vocabulary import (
     UNPREFIXED,
 )
 from anoncore.microdata.inference.weights import weighs_records
-from anoncore.microdata.precision import MIN_COUNT, observed_precision
+from anoncore.microdata.precision import MAX_DECIMALS, MIN_COUNT, observed_precision, round_to
 from anoncore.microdata.temporal import Temporal, temporal_of
 from anoncore.microdata.variable import Kind, Role, Variable
 
+# A few values do not decide a number's precision where they are less than one in so many records.
+FEW_OF = 100
 MAX_LEVELS = 100  # levels that can be masked; more need recoding first
 MAX_COUNTED = 7  # different numbers of a count that are taken for codes
 MAX_CODES = 12  # whole numbers that may be codes of an ordinal variable
@@ -352,16 +354,26 @@ def _released(facts: ColumnFacts, adds_up: bool) -> Guess:
             f"there are more than {MAX_LISTED}" if many else f"since fewer than {MIN_COUNT} records hold one of them"
         )
         parts.append(f"levels not listed, {because}")
-    precision = _precision(facts.numbers) if kind == "continuous" else None
+    precision = _precision(facts) if kind == "continuous" else None
     missing = tuple(facts.missing_texts)
     variable = Variable(facts.name, kind, role=role, levels=levels, missing=missing, precision=precision)
     return Guess(variable, "; ".join(p for p in parts if p), confirm, _codes(facts), frequent)
 
 
-def _precision(values: np.ndarray) -> float | None:
-    """Return the unit of which every value is a multiple: tens or hundreds, too, of amounts that were rounded so."""
-    unit = observed_precision(values)
-    distinct = np.unique(values[~np.isnan(values)])
+def _precision(facts: ColumnFacts) -> float | None:
+    """Return the unit of which values are multiples: tens or hundreds, too, of amounts that were rounded so.
+
+    Of many records a few do not decide it: their decimals would show, and every released number would have some.
+    """
+    distinct = facts.numbers
+    unit = observed_precision(distinct)
+    if unit != 1.0 and len(distinct) >= FEWEST_MULTIPLES:
+        counts = np.array([facts.counts[value] for value in sorted(facts.counts, key=float)])
+        for coarser in (10.0**-decimals for decimals in range(MAX_DECIMALS)):
+            odd = round_to(distinct, coarser) != distinct
+            if 0 < counts[odd].sum() < MIN_COUNT <= counts.sum() / FEW_OF:
+                distinct, unit = distinct[~odd], observed_precision(distinct[~odd])
+                break
     if unit != 1.0 or len(distinct) < FEWEST_MULTIPLES:
         return unit
     return max(u for u in (1.0, 10.0, 100.0, 1000.0) if not (distinct % u).any())

@@ -85,7 +85,7 @@ class DaskCluster:
         """Carry out the tasks; see `anoncore.partitions.store.Executor`."""
         calls = calls_of(task, arguments)
         results: list[Any] = [None] * len(calls)
-        meter = Meter(self.on_progress, task.__name__, len(calls))
+        meter = Meter(self.on_progress, task.__name__, len(calls), self.workers())
         step = _Step(self, f"{self.run}-{next(self._steps)}", calls)
         try:
             for number, answer in step.answers():
@@ -95,6 +95,12 @@ class DaskCluster:
             step.cancel()
             raise
         return results
+
+    def workers(self) -> int:
+        """Return how many workers there are; raises `Fault` when the scheduler is lost."""
+        if self.client.status != "running":
+            raise Fault(LOST_SCHEDULER)
+        return len(self.client.scheduler_info(n_workers=-1).get("workers", ()))
 
     def admit(self, newcomer: KeyMissing) -> None:
         """Give the key to a worker that began later."""
@@ -175,14 +181,9 @@ class _Step:
             try:
                 return self.done.get(timeout=LOOK_SECONDS)
             except Empty:
-                waited = 0.0 if self._workers() else waited + LOOK_SECONDS
+                waited = 0.0 if self.cluster.workers() else waited + LOOK_SECONDS
             if waited >= WORKER_SECONDS:
                 raise Fault(NO_WORKERS)
-
-    def _workers(self) -> int:
-        if self.cluster.client.status != "running":
-            raise Fault(LOST_SCHEDULER)
-        return len(self.cluster.client.scheduler_info(n_workers=-1).get("workers", ()))
 
     def _answer(self, future: Future) -> bytes | KeyMissing:
         if future.status == "error":

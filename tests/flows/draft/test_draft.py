@@ -334,6 +334,13 @@ def test_years_and_counted_columns_are_names(tmp_path):
         assert [v.name for v in loaded(data).plan.variables] == ["country", *names]
 
 
+@pytest.mark.parametrize(("odd", "precision"), [(1, 10.0), (4, 10.0), (5, 0.01)])
+def test_a_few_values_do_not_decide_the_precision(tmp_path, odd, precision):
+    frame = people(900).assign(capital=lambda f: (f.wages // 10) * 10)
+    frame.loc[: odd - 1, "capital"] = np.arange(odd) + 271.37
+    assert variables(loaded(csv(tmp_path, frame)).plan)["capital"].precision == precision
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [("t.csv", "holds files which are not Parquet"), ("year=1/t.parquet", "folders called name=value")],

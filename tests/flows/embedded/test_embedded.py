@@ -300,25 +300,29 @@ def test_a_killed_process_leaves_no_server_and_no_running_run(tmp_path):
 
 
 def test_a_run_killed_with_its_server_is_not_shown_as_running_by_the_next(tmp_path):
-    script = RUN.replace("HOOK", "import os; time.sleep(0.5); os.kill(server.pid, 9); os.kill(os.getpid(), 9)")
-    for _ in range(2):
+    kill = "import os; time.sleep(0.5); os.kill(server.pid, 9); os.kill(os.getpid(), 9)"
+    in_a_task = RUN.replace("HOOK", "pass").replace("time.sleep(0.05)", f"time.sleep(0.05)\n            {kill}")
+    for script in (in_a_task, RUN.replace("HOOK", kill)):
         assert run(script, tmp_path, check=False).returncode == -signal.SIGKILL
 
-    def states() -> dict[str, str]:
+    def states(of: str = "flow_run", name: str = "name") -> dict[str, str]:
         with sqlite3.connect(tmp_path / "prefect" / "prefect.db") as database:
-            return dict(database.execute("SELECT name, state_type FROM flow_run"))
+            return dict(database.execute(f"SELECT {name}, state_type FROM {of} ORDER BY created"))
 
-    killed = states()
-    assert list(killed.values()) == ["RUNNING"] * 2
-    here, gone_ = sorted(killed)
-    lock = Home(tmp_path).lock_of_runs(here)
-    lock.parent.mkdir()
-    with locked(lock), embedded.server(tmp_path) as next_one:
+    lost, here = states()
+    assert list(states().values()) == ["RUNNING"] * 2
+    assert "RUNNING" in states("task_run", "id").values()
+    locks = [Home(tmp_path).lock_of_runs(name) for name in (here, lost)]
+    locks[0].parent.mkdir()
+    # The next run of the plan begins as soon as the server is there.
+    with locked(locks[0]), embedded.server(tmp_path) as next_one:
         next_one.wait()
-        end = time.monotonic() + 30
-        while states()[gone_] == "RUNNING" and time.monotonic() < end:
-            time.sleep(0.2)
-        assert states() == {here: "RUNNING", gone_: "CRASHED"}
+        with locked(locks[1]):
+            end = time.monotonic() + 30
+            while states()[lost] == "RUNNING" and time.monotonic() < end:
+                time.sleep(0.2)
+    assert states() == {lost: "CRASHED", here: "RUNNING"}
+    assert "RUNNING" not in states("task_run", "id").values()
 
 
 def test_two_servers_take_turns_on_a_fresh_home_without_template(tmp_path, monkeypatch):
