@@ -37,6 +37,27 @@ LEVEL_COUNTS = "the number of records at each level"
 MEANS = "the mean of each number, up to rounding"
 VALUES = "the values of numbers, but for a few extreme ones"
 
+
+def enough_left_out(units: int) -> int:
+    """Return how many of so many units left out at random hide a single one: `ENOUGH`, or all of fewer."""
+    return min(ENOUGH, units)
+
+
+def unit_weight(data: Microdata) -> float:
+    """Return the mean square of how many records a unit has: by so much it moves a variance more than one record."""
+    sizes = np.bincount(data.unit_codes)
+    return float(np.mean(sizes[sizes > 0].astype(np.float64) ** 2)) if len(sizes) else 1.0
+
+
+def draws_enough(data: Microdata, share: float = 1.0) -> bool:
+    """Return whether records that are drawn one by one vary as much as where enough units were left out.
+
+    With N records a count of the share p has the variance N·p(1 − p) times the ``share`` that is drawn anew; where L
+    units with m records each are left out, L·m²·p(1 − p) if all records of a unit are alike.
+    """
+    return share * len(data) >= enough_left_out(data.n_units) * unit_weight(data)
+
+
 # How a method masks a table in partitions: the same release as in memory; random blocks of records, each by itself;
 # or not at all.
 OverPartitions = Literal["exact", "blocks", "none"]
@@ -98,11 +119,11 @@ class Method(Protocol):
         """
         return schema.masked
 
-    def redraws(self, released: Microdata, edits: EditSet) -> tuple[str, ...]:
-        """Return the variables whose level counts and means it draws anew in every release; by default none.
+    def redraws(self, data: Microdata, edits: EditSet) -> tuple[str, ...]:
+        """Return the variables of which it draws level counts and means of ``data`` anew in every release.
 
-        They vary as much as where `ENOUGH` of the records, or all of fewer, were left out at random. The figures of all
-        other variables follow from the source, whether or not they are its own.
+        They vary as much as where `ENOUGH` units, or all of fewer, were left out at random, see `draws_enough`; by
+        default none. The figures of other variables follow from the source, whether or not they are its own.
         """
         return ()
 

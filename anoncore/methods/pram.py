@@ -13,7 +13,7 @@ from anoncore.claims import NoFormalGuarantee, key_codes
 from anoncore.edits.kinds import ConditionalEdit
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
-from anoncore.method import ENOUGH, MEANS, VALUES, Method
+from anoncore.method import MEANS, VALUES, Method, draws_enough
 from anoncore.microdata import Microdata, Schema
 from anoncore.recoding import places
 from anoncore.release import Release
@@ -72,16 +72,16 @@ class PRAM(Method):
         drawn = (v.name for v in schema if v.role == "quasi-identifier" and v.is_categorical)
         return self.variables or tuple(name for name in drawn if name not in self.strata)
 
-    def redraws(self, released: Microdata, edits: EditSet) -> tuple[str, ...]:
+    def redraws(self, data: Microdata, edits: EditSet) -> tuple[str, ...]:
         """Return the variables whose levels are drawn anew among all records, where enough of them are.
 
-        Of N records the count of a level with share p has the variance N·p(1 − p)(1 − keep²), as where N·(1 − keep²)
-        records were left out. Within strata, and where edits tie levels to others, there may be little to draw.
+        Of N records the count of a level with the share p has the variance N·p(1 − p)(1 − keep²). Within strata, and
+        where edits tie levels to others, there may be little to draw.
         """
-        n, tied = len(released), {name for edit in edits.edits for name in edit.variables}
-        if self.strata or self.within or n * (1 - self.keep**2) < min(ENOUGH, n):
+        tied = {name for edit in edits.edits for name in edit.variables}
+        if self.strata or self.within or not draws_enough(data, 1 - self.keep**2):
             return ()
-        return tuple(name for name in self.treated(released.schema) if name not in tied)
+        return tuple(name for name in self.treated(data.schema) if name not in tied)
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""

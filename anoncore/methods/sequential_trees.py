@@ -12,7 +12,7 @@ from anoncore.drawing import Drawing
 from anoncore.edits.model import EditSet
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.donor_tree import LeafRule
-from anoncore.method import EVIDENCE, Method, OverPartitions
+from anoncore.method import EVIDENCE, Method, OverPartitions, draws_enough
 from anoncore.microdata import Microdata, Schema
 from anoncore.parameters import not_below
 from anoncore.release import Release
@@ -71,9 +71,9 @@ class SequentialTrees(Method):
         if not 0 < self.significance <= 1:
             raise AnonymizationError(f"significance must be above 0 and at most 1, got {self.significance}")
 
-    def redraws(self, released: Microdata, edits: EditSet) -> tuple[str, ...]:
-        """Return all variables."""
-        return released.schema.masked
+    def redraws(self, data: Microdata, edits: EditSet) -> tuple[str, ...]:
+        """Return all variables, where units have few records: rows are drawn one by one."""
+        return data.schema.masked if draws_enough(data) else ()
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the variables to draw first."""

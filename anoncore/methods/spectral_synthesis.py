@@ -15,7 +15,7 @@ from anoncore.encoding import Decoding, Encoder, NumericScale
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.score_basis import Axes, score_basis
 from anoncore.kernels.spectral_synthesis import Margins, synthesize
-from anoncore.method import EVIDENCE, Method, OverPartitions, probability_problems
+from anoncore.method import EVIDENCE, Method, OverPartitions, draws_enough, probability_problems
 from anoncore.microdata import Microdata, Schema
 from anoncore.parameters import not_below
 from anoncore.release import Release
@@ -68,9 +68,13 @@ class SpectralSynthesis(Method):
         not_below(1, records=self.records)
         not_below(2, k=self.k)
 
-    def redraws(self, released: Microdata, edits: EditSet) -> tuple[str, ...]:
-        """Return all variables, where as many records are drawn as there are: of more the figures vary less."""
-        return released.schema.masked if self.records is None else ()
+    def redraws(self, data: Microdata, edits: EditSet) -> tuple[str, ...]:
+        """Return all variables, where as many records are drawn as there are: of more the figures vary less.
+
+        With normal scores those of a number that many records hold hardly vary.
+        """
+        drawn = self.records is None and self.scores == "smoothed" and draws_enough(data)
+        return data.schema.masked if drawn else ()
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return the edits that read variables which ``released: probabilities`` replaces."""

@@ -16,13 +16,13 @@ from anoncore.risk._checks import Floats
 BY_CHANCE = 0.01
 
 
-def kept_figures(original: Microdata, released: Microdata, left_out: int) -> frozenset[str]:
+def kept_figures(original: Microdata, released: Microdata, left_out: float) -> frozenset[str]:
     """Return the variables whose level counts, or means, are nearer than leaving out some records would make them.
 
     Parameters
     ----------
     original, released : Microdata; variables of one name are compared, those with other levels are not
-    left_out : so many records left out at random would hide single ones
+    left_out : so many records left out at random would hide single ones; of units with m records each, as many times m²
 
     Returns
     -------
@@ -69,7 +69,7 @@ def kept_figures(original: Microdata, released: Microdata, left_out: int) -> fro
     return frozenset(kept)
 
 
-def _statistics(original: Microdata, released: Microdata, left_out: int) -> Iterator[tuple[str, bool, float, int]]:
+def _statistics(original: Microdata, released: Microdata, left_out: float) -> Iterator[tuple[str, bool, float, int]]:
     """Yield of each figure its variable, whether that has levels, the statistic, and its degrees of freedom.
 
     A number has two: its mean, and how often it is missing.
@@ -106,7 +106,7 @@ def _named(column: pd.Series) -> pd.Series:
     return column.astype("object").map(str, na_action="ignore")
 
 
-def _of_counts(counts: Floats, left_out: int) -> float:
+def _of_counts(counts: Floats, left_out: float) -> float:
     """Return the statistic of (2, L) counts of the original, all above 0, and of the release, as one of as many."""
     totals = counts.sum(axis=1)
     away = counts[1] * (totals[0] / totals[1]) - counts[0]

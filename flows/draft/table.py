@@ -22,11 +22,11 @@ from tasks.connectors.copies import check_file
 from tasks.connectors.csv import records_of
 from tasks.connectors.formats import FORMATS as FILES
 from tasks.connectors.formats import SUFFIXES
-from tasks.connectors.limits import LineCheck
+from tasks.connectors.limits import LineCheck, check_table
 from tasks.connectors.parquet import nested_of
 from tasks.connectors.parsing import FileNotes
 from tasks.connectors.storage import BLOCK, local_location, source_errors
-from tasks.intake.read import check_types, header_of, read_file
+from tasks.intake.read import header_of, read_file
 from tasks.intake.source import Format, SourceSection
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -101,15 +101,14 @@ class Table:
         shown = visible(data.name)
         with source_errors():
             frame, records = sample(files_of(local_location(data)), shown)
+            check_table(frame, shown)
         source = SourceSection(path=_relative(data, base), format="parquet")
         return cls(data, source, "parquet", _names(data, list(map(str, frame.columns))), sampled=frame, records=records)
 
     def read(self, variables: Iterable[Variable]) -> pd.DataFrame:
         """Read the file as the ingest step would with these declarations."""
         if self.sampled is not None:
-            frame = self.sampled.copy()
-            check_types(frame, visible(self.path.name), variables)
-            return frame
+            return self.sampled.copy()
         return read_file(self.path, self.kind, self.source, variables, shown=visible(self.path.name))
 
     def natural(self) -> pd.DataFrame:

@@ -26,8 +26,6 @@ def _prefect(parent: Parent, *, pages_only: bool) -> PrefectApplication:
 
     Two servers that start on a fresh home take turns.
     """
-    # Before the parent's own run can begin: one of the same plan is not the killed one.
-    under_way = Home(_home()).plans_under_way()
     database = Path(os.environ["PREFECT_HOME"]) / "prefect.db"
     turn = contextlib.ExitStack()
     fits = migrated(database, "prefect")
@@ -49,7 +47,7 @@ def _prefect(parent: Parent, *, pages_only: bool) -> PrefectApplication:
             mark_migrated(database, "prefect")
         turn.close()
 
-    return PrefectApplication(app, ready, under_way)
+    return PrefectApplication(app, ready, Home(_home()).plans_under_way)
 
 
 def _mlflow_pages(parent: Parent) -> ASGIApp:

@@ -19,7 +19,7 @@ _SET_STATE = re.compile(r"/api/flow_runs/([0-9a-f-]{36})/set_state$")
 _UNFINISHED = ("PENDING", "RUNNING", "CANCELLING")
 _CRASHED = {"type": "CRASHED", "name": "Crashed", "message": "The process ended before the run."}
 # Seconds within which a run that is over has reported it.
-REPORTED = 3.0
+REPORTED = 10.0
 
 
 class PrefectApplication:
@@ -32,7 +32,7 @@ class PrefectApplication:
     on_ready
         Called once the application has started.
     under_way
-        Names of the runs that processes carry out at the start; all others that are unfinished then are marked as
+        Returns the names of the runs that processes carry out. Others that are unfinished at the start are marked as
         crashed. None where another part of the program settles them.
     """
 
@@ -40,10 +40,11 @@ class PrefectApplication:
         self,
         app: ASGIApp,
         on_ready: Callable[[], None] = lambda: None,
-        under_way: frozenset[str] | None = None,
+        under_way: Callable[[], frozenset[str]] | None = None,
     ) -> None:
         self.app, self.on_ready, self.under_way = app, on_ready, under_way
-        self.begun = datetime.now(UTC)
+        # Before the parent's own run can begin: one of the same plan is not the killed one.
+        self.begun, self.at_first = datetime.now(UTC), under_way() if under_way else frozenset()
         self.runs: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,18 +83,22 @@ class PrefectApplication:
         async with self._client() as client:
             for what in ("flows", "flow_runs", "task_runs", "logs", "artifacts"):
                 await client.post(f"/api/{what}/filter", json={"limit": 1})
-            # A run that has just given its plan free is about to report how it ended.
-            if self.under_way is not None and (lost := await self._lost(client)):
+            # A run that has just given its plan free is about to report how it ended; one may be about to take it.
+            if self.under_way is not None and (lost := await self._lost(client, self.at_first)):
                 await asyncio.sleep(REPORTED)
-                for run in lost & await self._lost(client):
+                for run in lost & await self._lost(client, self.under_way()):
                     await self._mark_as_crashed(client, run)
 
-    async def _lost(self, client: Any) -> set[str]:
-        """Return the runs that were killed together with their server: nobody has said that they have ended."""
+    async def _lost(self, client: Any, under_way: frozenset[str]) -> set[str]:
+        """Return the runs that were killed together with their server, which could not record their end.
+
+        Of the runs of a plan that is under way the newest is the one that is carried out.
+        """
         unfinished = {"flow_runs": {"state": {"type": {"any_": _UNFINISHED}}, "deployment_id": {"is_null_": True}}}
         found = (await client.post("/api/flow_runs/filter", json=unfinished)).json()
-        earlier = (one for one in found if datetime.fromisoformat(one["state"]["timestamp"]) < self.begun)
-        return {one["id"] for one in earlier if one["name"] not in (self.under_way or ())}
+        earlier = [one for one in found if datetime.fromisoformat(one["state"]["timestamp"]) < self.begun]
+        newest = {one["name"]: one["id"] for one in sorted(found, key=lambda one: str(one["created"]))}
+        return {one["id"] for one in earlier if one["name"] not in under_way or newest[one["name"]] != one["id"]}
 
     async def mark_unfinished_as_crashed(self) -> None:
         """Mark as crashed what a lost parent left unfinished: the history must not show it as running."""

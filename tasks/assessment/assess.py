@@ -141,9 +141,7 @@ def assess(
         records=records,
         risk=risk,
         overlap=_overlap(risk, records),
-        utility=_beside_halves(
-            _utility(tables, sides, masked.hidden_variables, section), sides, masked.hidden_variables
-        ),
+        utility=_utility(tables, sides, masked.hidden_variables, section),
         claims=masked.claims,
         source_values=masked.source_values,
         source_levels=rare_levels_named(tables.original, tables.released, released, rows_linked=masked.keeps_records),
@@ -223,7 +221,7 @@ def _continuous_form(
 def _utility(tables: EncodedTables, sides: Sides, hides: tuple[str, ...], section: AssessmentSection) -> UtilityReport:
     """Measure what the release preserves, without the variables between which a hidden group was moved.
 
-    Figures are published, so that units which nobody else knows are left out of the original.
+    Figures are published, so that some units are left out of the original: an attacker does not know which.
     """
     original, released, reference = tables.original, tables.released, tables.reference
     shown = [n for n in original.schema.names if n not in hides]

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from anoncore.method import ENOUGH
+from anoncore.method import enough_left_out, unit_weight
 from anoncore.microdata import Microdata
 from anoncore.recoding import Recoding, recoded
 from anoncore.risk import classified_otherwise, differencing, kept_figures, nearly_same
@@ -20,7 +20,7 @@ from tasks.assessment.prior_releases import comparable, in_levels_of, released_r
 from tasks.common.partitions import StoredPartitions
 from tasks.common.run import Run
 from tasks.intake.members import recognise
-from tasks.intake.split import Sides
+from tasks.intake.split import Sides, left_out_of
 from tasks.intake.validate import Checked
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import PairDifferencing, Series, UnitChanges
@@ -35,9 +35,8 @@ from tasks.record.predecessors import IN_COMMON, Lineage, Predecessor, predecess
 AT_MOST = 12
 # Releases that are compared by their figures: those whose numbers of records are nearest.
 BY_FIGURES = 50
-# By so many records at most the releases of nearly the same units differ: a share, or as many as hide single units,
-# at most one in so many.
-NEARLY, ONE_IN = 0.02, 5
+# Of the records, by so many at most the releases of nearly the same units differ, or by as many as hide single ones.
+NEARLY = 0.02
 # People who joined or changed, and people of the control, at most.
 PEOPLE = 2000
 
@@ -171,9 +170,9 @@ def _elsewhere(run: Run, now: Members, least: int) -> Iterator[UnitChanges]:
         pairs = [(own, theirs, np.intersect1d(own, theirs).size) for own in now.by_key for theirs in other.units]
         if not any(both for *_, both in pairs):
             continue
-        counted_ = [(both, own.size - both, theirs.size - both) for own, theirs, both in pairs if both]
-        both, joined, left = max(counted_, key=itemgetter(0))
-        name, few = f"{other.office}/{other.release}", any(0 < n < least for one in counted_ for n in one)
+        by_keys = [(both, own.size - both, theirs.size - both) for own, theirs, both in pairs if both]
+        both, joined, left = max(by_keys, key=itemgetter(0))
+        name, few = f"{other.office}/{other.release}", any(0 < n < least for one in by_keys for n in one)
         counts = UnitChanges(name, joined, left, None, same_variables=False, in_common=both)
         yield replace(counts, joined=None, left=None, in_common=None) if few else counts
 
@@ -200,7 +199,7 @@ def _exact(sides: Sides, masked: Masked) -> set[str]:
     if isinstance(masked.measured, StoredPartitions) or isinstance(sides.original, StoredPartitions):
         return exact
     original, candidate = recoded(sides.original.load(), masked.recodings), masked.measured.load()
-    return exact | kept_figures(original, candidate, ENOUGH)
+    return exact | kept_figures(original, candidate, enough_left_out(original.n_units) * unit_weight(original))
 
 
 def _alike(run: Run, by_units: set[str], masked: Masked, exact: set[str]) -> tuple[int, int]:
@@ -245,7 +244,7 @@ def _nearest_in_size(run: Run, but: set[str], records: int) -> list[tuple[bool, 
     sizes = [(released_records(folder), folder) for folder in folders]
     differences = [(0 if size is None else abs(size - records), folder) for size, folder in sizes]
     nearest = sorted(differences, key=itemgetter(0))[:BY_FIGURES]
-    most = max(NEARLY * records, min(ENOUGH, records / ONE_IN))
+    most = max(NEARLY * records, left_out_of(records))
     return [(difference <= most, folder) for difference, folder in nearest]
 
 

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels.rows import row_blocks
-from anoncore.method import ENOUGH
+from anoncore.method import enough_left_out
 from anoncore.microdata import Microdata, Variable
 from anoncore.partitions.store import work_name
 from tasks.common.errors import Refused
@@ -32,8 +32,8 @@ from tasks.intake.validate import Checked
 from tasks.record.dossier import SplitSummary
 
 HALF = 0.5
-# Of fewer than five times as many as are enough units, one in so many is left out of measures of utility.
-ONE_IN = 5
+# Of so many units one is left out of measures of utility by a key, and one by key and table, at most enough each.
+ONE_IN = 10
 LEFT_OUT = "left out"
 # Statistical units of either side of the sub-table of a table in partitions.
 SUB_TABLE = 20_000
@@ -97,7 +97,7 @@ class Sides:
     ----------
     halves : those of a ``cross``, each with the other as its reference
     left_out : (N,) bool, "rows": original records without which utility is measured, since it is published: of units
-        that a key of the home draws, so that they are the same in every run; None where a sub-table lacks enough
+        that a key of the home draws, or of a stated seed; None where a sub-table lacks enough
     """
 
     original: StoredRecords
@@ -146,31 +146,43 @@ def split(
     if isinstance(checked.data, StoredPartitions):
         return _split_partitions(run, checked.data, section)
     sides = _split(run, checked, section, declared, base, most)
-    return sides if sides.sub_table is not None else replace(sides, left_out=_left_out(run, checked, sides.original))
+    sub = sides.sub_table
+    if sub is None:
+        return replace(sides, left_out=_left_out(run, checked, sides.original))
+    if _lacks_enough(len(sub.original.load()), sides.summary.original_units):
+        return sides
+    return replace(sides, sub_table=replace(sub, left_out=_left_out(run, checked, sub.original)))
+
+
+def left_out_of(units: int) -> int:
+    """Return how many of so many units are left out of measures of utility."""
+    return enough_left_out(units // ONE_IN)
+
+
+def _lacks_enough(of: int, units: int) -> bool:
+    """Return whether a sub-table of so many units lacks enough of all that are masked by itself."""
+    return units - of >= left_out_of(units)
 
 
 def _left_out(run: Run, checked: Checked, stored: StoredRecords) -> StoredArrays:
-    """Draw the units without which utility is measured, by a key of their own: an order of the halves' would tell."""
     original = stored.load()
     known = _known(original, None if checked.keys is None else checked.keys.load())
-    order = _order(original, known, run.streams.persistent_key(LEFT_OUT))
-    return run.workspace.store_arrays("left-out", rows=np.isin(original.unit_codes, order[: _enough(original.n_units)]))
+    names = persistent_names(known, original.unit_codes, _hashed(original.frame))
+    return _stored_left_out(run, names, original.unit_codes)
 
 
-def _left_out_of_all(run: Run, source: StoredPartitions, rows: np.ndarray) -> StoredArrays | None:
-    """Draw the records, each a unit, without which the utility of a sub-table is measured that holds nearly all.
+def _stored_left_out(run: Run, names: np.ndarray, codes: np.ndarray) -> StoredArrays:
+    """Store which records, of units with such codes, utility is measured without.
 
-    ``rows`` are those of its original, in ascending order. A smaller part leaves enough out by itself: None.
+    Half of them are drawn by a key alone, so that they are the same in every run and do not average out; the others by
+    the table, too, so that two tables differ by more than those who joined or left. The key is not that of the halves,
+    whose order would tell.
     """
-    if len(source) - len(rows) >= _enough(len(source)):
-        return None
-    drawn = _drawn(np.concatenate([*source.chunks(NAME)])[rows], run.streams.persistent_key(LEFT_OUT))
-    return run.workspace.store_arrays("left-out", rows=np.argsort(np.argsort(drawn)) < _enough(len(rows)))
-
-
-def _enough(units: int) -> int:
-    """Return how many of so many units are left out of measures of utility."""
-    return min(ENOUGH, units // ONE_IN)
+    streams, chosen = run.streams, np.zeros(len(names), dtype=np.bool_)
+    for purpose in (LEFT_OUT, f"{LEFT_OUT} {streams.data_digest}"):
+        order = _in_persistent_order(names, streams.persistent_key(purpose))
+        chosen[order[~chosen[order]][: left_out_of(len(names))]] = True
+    return run.workspace.store_arrays("left-out", rows=chosen[codes])
 
 
 def _split(
@@ -239,8 +251,10 @@ def _split_partitions(run: Run, source: StoredPartitions, section: ReferenceSect
     (first, _), second, left = placed(hashes, *starts, slice(used, used + 1))
     sided = source.with_chunks(SIDE, sides(hashes, [(rows[0], own[0]) for rows, own in (second, left) if len(rows)]))
     source.executor.store.remove(source.table.column(drawn))
-    shown = np.concatenate([first[:SUB_TABLE], second[0][:SUB_TABLE]]) if cross else first[:SUB_TABLE]
-    left_out = _left_out_of_all(run, source, np.sort(shown))
+    rows = np.sort(np.concatenate([first[:SUB_TABLE], second[0][:SUB_TABLE]]) if cross else first[:SUB_TABLE])
+    left_out = None
+    if not _lacks_enough(len(rows), units if cross else masked):
+        left_out = _stored_left_out(run, np.concatenate([*source.chunks(NAME)])[rows], np.arange(len(rows)))
     if section.kind == "leave-one-out":
         sub = Sides(_first(run, "sub-table", source.at, first), None, left_out=left_out)
         return _leave_one_out(source, units, units, sub)

@@ -220,7 +220,7 @@ def mask_report(whole: MaskedRecords, steps: tuple[Step, ...], edits: EditSet) -
     ``steps`` are all of the plan, of which some may have been carried out before on all records at once.
     """
     done, repaired, released = whole.done, whole.repaired, whole.released
-    redrawn = {name for step in steps for name in step.redraws(released, edits)}
+    redrawn = {name for one in done for name in one.step.redraws(one.given, edits)}
     return MaskReport(
         claims=tuple(claim.check(released) for one in done for claim in one.release.claims),
         repair=RepairSummary(repaired.records_changed, repaired.cells_changed, repaired.changed, repaired.share),

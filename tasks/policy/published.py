@@ -383,7 +383,7 @@ def _regression(one: RegressionUtility, step: float) -> PublishedRegression:
 
 def _agreement(side: RegressionComparison, step: float) -> PublishedAgreement:
     return PublishedAgreement(
-        records=side.records,
+        records=round(next_ten(side.records)),
         other_records=side.other_records,
         estimator=side.estimator,
         agreeing=coarse(side.agreeing, step),

@@ -270,14 +270,15 @@ def _read(file: Path) -> bytes:
 def _parsed(content: bytes, name: str) -> SharedDigests:
     try:
         form: Any = json.loads(content)
-        shared = from_json(SharedDigests, form)
-        for one in shared.releases:
+        held = form["format"]
+        shared = from_json(SharedDigests, form) if held == FORMAT else None
+        for one in shared.releases if shared else ():
             if not one.units or any(len(base64.b64decode(units, validate=True)) % 8 for units in one.units):
                 raise ValueError
     except (ValueError, RecursionError, KeyError, AttributeError, TypeError, binascii.Error):
         raise Refused(f"{visible(name)} holds no digests of anonflow, or was cut short") from None
-    if shared.format != FORMAT:
-        raise Refused(f"{visible(name)} has format {shared.format}, and this version of anonflow uses {FORMAT}")
+    if shared is None:
+        raise Refused(f"{visible(name)} has format {visible(held)}, and this version of anonflow uses {FORMAT}")
     return shared
 
 

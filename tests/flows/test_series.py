@@ -123,7 +123,7 @@ def test_who_only_left_was_not_tested_and_exact_figures_are_not_subtracted_unask
     second = released(office, home, everyone[10:], ALL)
     found = gate(second)
     assert found.verdict == "inconclusive"
-    assert "1 earlier release(s) of partly the same units, while figures are kept exactly" in found.figure
+    assert "1 earlier release(s) of partly the same units, while figures follow from the source" in found.figure
     assert "declare `series: {kind: register}`" in found.needed
     assert gate(second, "differencing").figure.startswith("1 pair(s) not tested, as units only left")
     approved(home, second)
@@ -203,7 +203,7 @@ def test_a_step_that_treats_one_variable_does_not_hide_what_the_others_keep_exac
             approved(home, outcomes[0])
     found = gate(outcomes[1])
     assert found.verdict == "inconclusive"
-    assert "1 earlier release(s) of partly the same units, while figures are kept exactly" in found.figure
+    assert "1 earlier release(s) of partly the same units, while figures follow from the source" in found.figure
 
 
 def test_a_register_that_leaves_out_too_few_is_asked_as_one_that_leaves_out_none(office, home, people):

@@ -78,9 +78,9 @@ class HouseholdTrees(Method):
         if not 0 < self.significance <= 1:
             raise AnonymizationError(f"significance must be above 0 and at most 1, got {self.significance}")
 
-    def redraws(self, released: Microdata, edits: EditSet) -> tuple[str, ...]:
-        """Return all variables."""
-        return released.schema.masked
+    def redraws(self, data: Microdata, edits: EditSet) -> tuple[str, ...]:
+        """Return all variables: whole households are drawn."""
+        return data.schema.masked
 
     def problems(self, schema: Schema, edits: EditSet) -> list[str]:
         """Return what is wrong with the parameters for a table and its edits, one sentence each."""

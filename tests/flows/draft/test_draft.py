@@ -410,6 +410,13 @@ def test_every_type_that_parquet_knows_is_read_or_dropped(tmp_path):
     assert found["flag_or_not"].levels == (0, 1)
     assert found["share"].kind == "continuous"
     checked(file, tmp_path)
+    folder = tmp_path / "people"
+    folder.mkdir()
+    for part in range(2):
+        frame[part * 30 : part * 30 + 30].to_parquet(folder / f"{part}.parquet", index=False)
+    file = loaded(folder)
+    assert {n for n, v in variables(file.plan).items() if v.role == "excluded"} == dropped
+    checked(file, tmp_path)
 
 
 def test_lists_are_refused(tmp_path):

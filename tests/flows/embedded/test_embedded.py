@@ -302,27 +302,29 @@ def test_a_killed_process_leaves_no_server_and_no_running_run(tmp_path):
 def test_a_run_killed_with_its_server_is_not_shown_as_running_by_the_next(tmp_path):
     kill = "import os; time.sleep(0.5); os.kill(server.pid, 9); os.kill(os.getpid(), 9)"
     in_a_task = RUN.replace("HOOK", "pass").replace("time.sleep(0.05)", f"time.sleep(0.05)\n            {kill}")
-    for script in (in_a_task, RUN.replace("HOOK", kill)):
-        assert run(script, tmp_path, check=False).returncode == -signal.SIGKILL
 
-    def states(of: str = "flow_run", name: str = "name") -> dict[str, str]:
+    def of_plan(script: str, plan: str) -> str:
+        return script.replace('name="eight"', f'name="eight", flow_run_name="{plan}"')
+
+    def states(of: str = "flow_run", name: str = "name") -> list[tuple[str, str]]:
         with sqlite3.connect(tmp_path / "prefect" / "prefect.db") as database:
-            return dict(database.execute(f"SELECT {name}, state_type FROM {of} ORDER BY created"))
+            return database.execute(f"SELECT {name}, state_type FROM {of} ORDER BY created").fetchall()
 
-    lost, here = states()
-    assert list(states().values()) == ["RUNNING"] * 2
-    assert "RUNNING" in states("task_run", "id").values()
-    locks = [Home(tmp_path).lock_of_runs(name) for name in (here, lost)]
-    locks[0].parent.mkdir()
+    for script in (of_plan(in_a_task, "killed"), of_plan(RUN.replace("HOOK", kill), "living")):
+        assert run(script, tmp_path, check=False).returncode == -signal.SIGKILL
+    assert states() == [("killed", "RUNNING"), ("living", "RUNNING")]
+    assert "RUNNING" in dict(states("task_run", "id")).values()
+    living, again = (Home(tmp_path).lock_of_runs(name) for name in ("living", "killed"))
+    living.parent.mkdir()
     # The next run of the plan begins as soon as the server is there.
-    with locked(locks[0]), embedded.server(tmp_path) as next_one:
-        next_one.wait()
-        with locked(locks[1]):
-            end = time.monotonic() + 30
-            while states()[lost] == "RUNNING" and time.monotonic() < end:
-                time.sleep(0.2)
-    assert states() == {lost: "CRASHED", here: "RUNNING"}
-    assert "RUNNING" not in states("task_run", "id").values()
+    begin = f"lock = locked(Path({str(again)!r})); lock.__enter__(); time.sleep(14)"
+    script = of_plan(RUN.replace("HOOK", begin), "killed").replace(
+        "from flows import embedded", "from flows import embedded; from tasks.common.locks import locked", 1
+    )
+    with locked(living):
+        run(script, tmp_path)
+    assert states() == [("killed", "CRASHED"), ("living", "RUNNING"), ("killed", "COMPLETED")]
+    assert "RUNNING" not in dict(states("task_run", "id")).values()
 
 
 def test_two_servers_take_turns_on_a_fresh_home_without_template(tmp_path, monkeypatch):
