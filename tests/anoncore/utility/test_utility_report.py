@@ -229,3 +229,62 @@ def test_the_reference_is_told_under_its_own_keys_only():
     one, two = (plain(measure_utility(a, b, table(150, seed), settings=SETTINGS)) for seed in (18, 19))
     assert one != two
     assert stripped(one) == stripped(two)
+
+
+# ---------------------------------------------------------------- left out
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_comparisons_leave_records_out_and_ranges_and_totals_do_not(weighted):
+    data, released = table(400, 1), table(400, 2)
+    left_out = np.arange(400) % 5 == 0
+    # The largest income, and a level that no other record has, are of one left out.
+    frame = data.frame.copy()
+    frame.loc[0, "income"] = 90_000.0
+    data = Microdata(frame, SCHEMA)
+    beyond = released.frame.copy()
+    beyond.loc[3, "income"] = 80_000.0
+    released, weights = Microdata(beyond, SCHEMA), None if weighted else (None, None)
+    part = measure_utility(data.take(np.flatnonzero(~left_out)), released, settings=SETTINGS, weights=weights)
+    whole = measure_utility(data, released, settings=SETTINGS, weights=weights)
+    found = measure_utility(data, released, settings=SETTINGS, weights=weights, left_out=left_out)
+    assert (found.units_left_out, whole.units_left_out) == (80, 0)
+    for one, other in zip(found.pairs.worst, part.pairs.worst, strict=True):
+        assert (one.variables, one.change) == (other.variables, pytest.approx(other.change))
+    for one, other in zip(found.regressions, part.regressions, strict=True):
+        assert one.released.records == other.released.records
+        assert one.released.mean_overlap == pytest.approx(other.released.mean_overlap)
+    assert plain(found.structure) == plain(whole.structure)
+    for one, of_part, of_whole in zip(found.variables, part.variables, whole.variables, strict=True):
+        assert one.released_shift.distance == pytest.approx(of_part.released_shift.distance)
+        assert (one.released_shift.beyond, one.total) == (of_whole.released_shift.beyond, of_whole.total)
+    assert part.variables.variables[0].released_shift.beyond > whole.variables.variables[0].released_shift.beyond == 0
+
+
+def test_who_knows_all_others_learns_no_level_from_rounded_figures():
+    """One person's level, by how far each level's share moved in steps of a hundredth of its standard deviations.
+
+    The attacker knows the law of the units left out, and takes the most probable level.
+    """
+    n, levels, right = 3000, pd.Series(list("abcdefgh")), np.zeros(2)
+    shares = np.array([0.93, *[0.01] * 7])
+    schema = Schema([Variable("x", "nominal", levels=tuple(levels))])
+    for seed in range(100):
+        draw = np.random.default_rng([1, seed])
+        codes = np.append(draw.choice(8, n - 1, p=shares), draw.integers(1, 8))
+        known, given = np.bincount(codes[:-1], minlength=8), np.bincount(draw.choice(8, n, p=shares), minlength=8)
+        people, released = (
+            Microdata(pd.DataFrame({"x": levels[own].to_numpy()}), schema)
+            for own in (codes, np.repeat(np.arange(8), given))
+        )
+        p = (known + np.eye(8)[1:]) / n
+        expected = np.abs(given / n - p) / np.sqrt(p * (1 - p))
+        for case, units in enumerate((0, 400)):
+            left_out = np.isin(np.arange(n), draw.permutation(n)[:units]) if units else None
+            figures = measure_utility(people, released, left_out=left_out).figures.released.mean.values
+            variance = 0.01**2 / 12 + units / n / (n - units)
+            likely = -(((expected - np.round(figures / 0.01) * 0.01) ** 2) / variance).sum(axis=1)
+            right[case] += int(likely.argmax()) + 1 == codes[-1]
+    exact, hidden = right / 100
+    assert exact > 0.45
+    assert hidden < 0.25  # 1/7 by guessing

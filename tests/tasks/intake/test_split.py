@@ -181,6 +181,41 @@ def test_a_home_always_sets_the_same_people_apart(home: Home, tmp_path: Path, id
     assert len(first ^ elsewhere) > 100
 
 
+def without(done: Split) -> set[float]:
+    rows = done.left_out_rows
+    assert rows is not None
+    return set(done.original.load().frame["age"][rows])
+
+
+@pytest.mark.parametrize("kind", ["holdout", "cross", "leave-one-out"])
+def test_utility_leaves_out_half_of_its_units_in_every_run_and_half_by_the_table(home: Home, kind: Any) -> None:
+    frame = table(1000).assign(age=[i + 0.5 for i in range(1000)])
+    later = pd.concat([frame[5:], table(5, first=1000).assign(age=[i + 0.5 for i in range(1000, 1005)])])
+    section = ReferenceSection(kind=kind)
+    drawn = []
+    for month, one in (("first", frame), ("first", frame), ("second", later)):
+        given = started(home, one)
+        drawn.append(without(replace(given, run=given.run.bound_to(month)).split(section)))
+    first, again, second = drawn
+    each = 50 if kind == "holdout" else 100
+    assert first == again
+    assert len(first) == len(second) == 2 * each
+    # By chance a tenth of the others are drawn again.
+    assert 0.9 * each <= len(first & second) <= 1.3 * each
+
+
+def test_a_sub_table_of_nearly_all_leaves_units_out_of_utility(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = started(home, table(1000).assign(age=[i + 0.5 for i in range(1000)]))
+    for size, left_out in ((495, 198), (300, None)):
+        monkeypatch.setattr("tasks.intake.split.SUB_TABLE", size)
+        run = replace(given.run, workspace=given.run.workspace.branch(f"sub-{size}"))
+        section, declared = ReferenceSection(kind="cross"), Declared(VARIABLES)
+        done = split(run, given.checked, section, declared, given.base, 500)
+        assert done.left_out is None
+        rows = done.sub_table.left_out_rows
+        assert (None if rows is None else int(rows.sum())) == left_out
+
+
 def test_equal_records_are_told_apart_and_fall_on_both_sides(home: Home) -> None:
     frame = pd.concat([table(3).assign(id="")] * 40, ignore_index=True)
     done = holdout(started(home, frame)).summary
