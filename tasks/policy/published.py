@@ -33,6 +33,8 @@ TENTH = 0.1
 OVERLAP_STEP = 0.05
 # Standard error of a total, or part of one unit, above which a few units make up much of it.
 DOMINATED = 0.05
+# The place of the release among original, release and reference.
+RELEASED = 1
 
 
 @dataclass(frozen=True)
@@ -253,9 +255,15 @@ def published_utility(utility: UtilityReport, step: float) -> PublishedUtility:
         marginals=tuple(_marginals(one, step) for one in utility.marginals),
         regressions=tuple(_regression(one, step) for one in utility.regressions),
         automatic=tuple(_regression(one, step) for one in utility.automatic),
-        weights=utility.weights,
+        weights=_weights(utility.weights),
         units_left_out=utility.units_left_out,
     )
+
+
+def _weights(use: WeightUse) -> WeightUse:
+    """Return how weights were used; how many of those of unreleased records are unusable to the last ten."""
+    counts = enumerate(use.repaired)
+    return replace(use, repaired=tuple(n if place == RELEASED else n // 10 * 10 for place, n in counts))
 
 
 def _columns(utility: UtilityReport) -> tuple[PublishedColumn, ...]:
