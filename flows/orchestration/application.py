@@ -6,8 +6,10 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from flows.orchestration import compat
@@ -20,6 +22,22 @@ _UNFINISHED = ("PENDING", "RUNNING", "CANCELLING")
 _CRASHED = {"type": "CRASHED", "name": "Crashed", "message": "The process ended before the run."}
 # Seconds within which a run that is over has reported it.
 REPORTED = 10.0
+
+
+@dataclass(frozen=True)
+class _Unfinished:
+    """A run that has not ended, as Prefect's server describes it; ``since`` is when it reached its state."""
+
+    id: str
+    name: str
+    created: str
+    since: datetime
+
+    @classmethod
+    def of(cls, described: Mapping[str, Any]) -> _Unfinished:
+        """Return a run from the server's answer."""
+        run, name, created, state = itemgetter("id", "name", "created", "state")(described)
+        return cls(run, name, created, datetime.fromisoformat(state.get("timestamp")))
 
 
 class PrefectApplication:
@@ -96,9 +114,10 @@ class PrefectApplication:
         """
         unfinished = {"flow_runs": {"state": {"type": {"any_": _UNFINISHED}}, "deployment_id": {"is_null_": True}}}
         found = (await client.post("/api/flow_runs/filter", json=unfinished)).json()
-        earlier = [one for one in found if datetime.fromisoformat(one["state"]["timestamp"]) < self.begun]
-        newest = {one["name"]: one["id"] for one in sorted(found, key=lambda one: str(one["created"]))}
-        return {one["id"] for one in earlier if one["name"] not in under_way or newest[one["name"]] != one["id"]}
+        runs = sorted(map(_Unfinished.of, found), key=attrgetter("created"))
+        newest = {one.name: one for one in runs}
+        earlier = (one for one in runs if one.since < self.begun)
+        return {one.id for one in earlier if one.name not in under_way or newest[one.name] is not one}
 
     async def mark_unfinished_as_crashed(self) -> None:
         """Mark as crashed what a lost parent left unfinished: the history must not show it as running."""

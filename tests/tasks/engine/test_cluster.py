@@ -103,11 +103,12 @@ def test_no_canary_is_in_what_dask_holds_logs_or_writes(
         seen.extend(cluster.client.run(held_by_worker).values())
 
     with caplog.at_level(logging.DEBUG), DaskCluster(cluster.client, cluster.store, look) as watched:
-        windows = watched.map(tasks.told, [0, 0], [CANARY, CANARY], ["CANARY-7311"] * 2)
+        windows = watched.map(tasks.told, [0] * 3, [CANARY] * 3, ["CANARY-7311"] * 3)
         with pytest.raises(Fault):
             watched.map(tasks.quoting, ["canary"])
         key = watched.store.key
-    assert [window.tolist() for window in windows] == [[CANARY] * 3] * 2
+    assert [window.tolist() for window in windows] == [[CANARY] * 3] * 3
+    # Two looks, when both workers have carried out one call, and when all are done.
     assert len(seen) == 6
     assert any(b"anonflow-" in held for held in seen)
     files = [path for path in folder.rglob("*") if path.is_file()]
