@@ -37,6 +37,9 @@ AT_MOST = 12
 BY_FIGURES = 50
 # Of the records, by so many at most the releases of nearly the same units differ, or by as many as hide single ones.
 NEARLY = 0.02
+# A unit is large where the square of its records times this is more than the variance of a count, in shares: it moves
+# the count by more than twice what one unit does where 200 of one record are left out.
+LARGE = 50.0
 # People who joined or changed, and people of the control, at most.
 PEOPLE = 2000
 
@@ -151,6 +154,7 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
         not_tried=max(sum(one.n_joined > 0 for one in compared) - AT_MOST, 0),
         left=sum(one.n_left > 0 and not one.n_joined for one in compared) if exact else 0,
         exact=sum(one.differs for one in compared) if exact and not terms.drawn else 0,
+        large=_beside_large_units(sides, compared, drawn=bool(exact)),
         left_out=terms.left_out,
         alike=alike,
         unread=unread,
@@ -187,6 +191,21 @@ def _compared(now: Members, before: Members, facts: ReleaseFacts, least: int) ->
         came = gone = None
     counts = UnitChanges(facts.release, came, gone, None if changed is None else others, changed is not None)
     return _Earlier(facts, counts, now, before, joined, left, n_changed)
+
+
+def _beside_large_units(sides: Sides, compared: list[_Earlier], *, drawn: bool) -> int:
+    """Count the earlier releases since which a unit joined or changed that moves counts more than chance does.
+
+    A unit of m records moves a count by m at most. Rows that are drawn anew let it vary by the root of their number, N,
+    and where units are ``drawn`` by that of the squares of as many units' records as are left out.
+    """
+    if isinstance(sides.original, StoredPartitions):
+        return 0
+    original = sides.original.load()
+    sizes = np.bincount(original.unit_codes)
+    varies = enough_left_out(original.n_units) * unit_weight(original) if drawn else len(original)
+    large = sizes.astype(np.float64) ** 2 * LARGE > varies
+    return sum(bool((large & (one.joined | one.changed)).any()) for one in compared) if large.any() else 0
 
 
 def _exact(sides: Sides, masked: Masked) -> set[str]:

@@ -19,7 +19,7 @@ from tasks.common.secrets import secret
 from tasks.common.workspace import StoredArrays
 from tasks.connectors.fingerprint import record_digests
 from tasks.intake.split import Sides
-from tasks.intake.units import hashed_values, names_with_values, persistent_names
+from tasks.intake.units import hashed_parts, names_with_values, persistent_names
 from tasks.intake.validate import Checked
 from tasks.record.members import AT_ONCE, Members
 
@@ -112,6 +112,6 @@ def recognised(run: Run, original: Microdata, keys: pd.DataFrame | None, shared:
     names_of = persistent_names(known, units, rows)
     members = Members.of(run.home, names_of, contents, names, named=int(identified.sum()))
     # Who has no identifier is known by the values: other homes could try values out, and do not get these digests.
-    values = [hashed_values(known[name].dropna()) for name in known.columns]
+    values = [*hashed_parts(known)]
     members = members.known_by(run.home, values)
     return members.shared_by(shared, values) if shared else members

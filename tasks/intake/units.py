@@ -18,6 +18,8 @@ from tasks.intake.columns import identities
 
 # A unit with a larger share of the records is a mistake of the plan, and no reference could be set apart.
 LARGEST_SHARE = 0.5
+# Between the names of the columns of one key.
+AND = " and "
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Declared:
 def keys_of(frame: pd.DataFrame, columns: Sequence[tuple[str, ...]]) -> pd.DataFrame:
     """Return keys as text, each under the names of its columns; missing where a value of one of those is."""
     texts = identities(frame, sorted({name for key in columns for name in key}))
-    return pd.DataFrame({" and ".join(key): _together(texts[list(key)]) for key in columns}, index=frame.index)
+    return pd.DataFrame({AND.join(key): _together(texts[list(key)]) for key in columns}, index=frame.index)
 
 
 def units_of(keys: pd.DataFrame) -> Units:
@@ -117,6 +119,26 @@ def persistent_names(keys: pd.DataFrame, units: Units, values: np.ndarray) -> np
 def hashed_values(key: pd.Series) -> np.ndarray:
     """Return (N,) uint64 what stays the same of each value of a key, of which none is missing."""
     return pd.util.hash_array(key.to_numpy(dtype=object), categorize=False)
+
+
+def hashed_parts(keys: pd.DataFrame) -> Iterator[np.ndarray]:
+    """Yield (V,) uint64 for each key, as of `keys_of`, what stays the same of its values in whatever order of columns.
+
+    Another plan may name the columns of a unit otherwise, and in another order.
+    """
+    for name in keys.columns:
+        key = keys[name].dropna()
+        yield hashed_values(key.map(_ordered) if AND in name else key)
+
+
+def _ordered(text: str) -> str:
+    """Return the parts of a key of several columns, as `_together` joins them, in the order of their texts."""
+    parts = []
+    while text:
+        length, _, rest = text.partition(":")
+        parts.append(rest[: int(length)])
+        text = rest[int(length) :]
+    return "".join(f"{len(part)}:{part}" for part in sorted(parts))
 
 
 def names_with_values(stored: StoredPartitions, values: str) -> Iterator[np.ndarray]:

@@ -131,6 +131,7 @@ class Series:
     exact : those of partly the same units, where figures follow from the source and all units are in each release, or
         so many that those left out do not hide the figures
     left_out : the ``left_out`` of a plan that leaves out too few; else 0
+    large : those since which a unit with so many records joined or changed that what is drawn does not hide it
     alike : releases with fewer than five known units in common whose figures are as near as those of nearly the same
         units
     unread : such releases with nearly as many records whose figures could not be compared
@@ -151,6 +152,7 @@ class Series:
     left: int = 0
     exact: int = 0
     left_out: int = 0
+    large: int = 0
     alike: int = 0
     unread: int = 0
     elsewhere: tuple[UnitChanges, ...] = ()

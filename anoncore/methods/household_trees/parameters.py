@@ -113,6 +113,9 @@ class HouseholdTrees(Method):
         rules = household_rules(data, household, self.relation)
         if self.relation and not rules.relation:
             raise AnonymizationError("relation: no level of it is that of exactly one member of every household")
+        # Of a few households that break a rule nothing is drawn.
+        rows = np.flatnonzero(~rules.broken(data.frame, household)[household])
+        data, household = data.take(rows), pd.factorize(household[rows])[0].astype(np.intp)
         source, rule = Households.of(data, household, rules, self.sort_by), LeafRule(self.leaf, self.significance)
         drawing = HouseholdDrawing(source, edits, rule, self.k, rng, math.ceil(DRAWN * n))
         frame, drawn = drawing.draw()
@@ -129,8 +132,8 @@ class HouseholdTrees(Method):
             notes=(
                 f"whole households were drawn, every variable from groups of at least {self.leaf} households that are "
                 "alike in what was drawn before; no released household stems from one, and their numbers are new",
-                "rules that hold in every household of the source hold in every released one; drawn households that "
-                "broke one were replaced by others of as many members",
+                "rules that hold in every household of the source, or in all but a few, hold in every released one; "
+                "drawn households that broke one were replaced by others of as many members",
             ),
             figures={"households_lacking": n - int(chosen.sum())},
         )

@@ -24,6 +24,8 @@ Flags = NDArray[np.bool_]
 HEAD = "head: "
 # A rule needs so many households in which it could have been broken.
 EVIDENCE = 20
+# Fewer households that break a rule do not undo it: the release would show whether one of them is in the source.
+FEW = 5
 # Two levels never meet if chance would have brought them together with a probability of 1 − e⁻¹².
 _NEVER = float(gammainccinv(1, np.exp(-12.0)))
 
@@ -112,7 +114,7 @@ class HouseholdRulesHold(Claim):
     def statement(self) -> str:
         """Return the promise in one sentence."""
         # Their number would reveal the one household that breaks a rule: counted in the release, it is one more.
-        return "every household keeps the rules that hold in every household of the source"
+        return "every household keeps the rules that hold in every household of the source, or in all but a few"
 
     def check(self, released: Microdata) -> ClaimCheck:
         """Count the households that break a rule."""
@@ -125,7 +127,7 @@ class HouseholdRulesHold(Claim):
 
 
 def household_rules(data: Microdata, household: Integers, relation: str = "") -> HouseholdRules:
-    """Find the rules that hold in every household.
+    """Find the rules that hold in every household, but for a few.
 
     Parameters
     ----------
@@ -139,8 +141,9 @@ def household_rules(data: Microdata, household: Integers, relation: str = "") ->
 
     Notes
     -----
-    Variables are constant where no household has two values; they follow from the size where all households of a size
-    have one. A relation has a level that exactly one member of every household has, the head. Limits of a relation's
+    Fewer than five households that break a rule do not undo it. Variables are constant where no household has two
+    values; they follow from the size where all households of a size have one. A relation has a level that exactly one
+    member of every household has, the head. Limits of a relation's
     numbers, and of what they are above those of the head, are rounded outward where fewer than five households reach
     them. Levels of a member and the head never meet, and limits are not exceeded, where chance would have given 12
     such households; each rule could have been broken by at least 20.
@@ -148,12 +151,12 @@ def household_rules(data: Microdata, household: Integers, relation: str = "") ->
     frame, names = data.frame, list(data.schema.masked)
     first, size = np.unique(household, return_index=True)[1], np.bincount(household)
     several = int((size > 1).sum()) >= EVIDENCE
-    constant = [n for n in names if several and not _differs(frame[n], household, first).any()]
+    constant = [n for n in names if several and _differs(frame[n], household, first).sum() < FEW]
     of_size = [n for n in constant if _follows(frame[n].iloc[first], size)]
     candidates = [relation] if relation else [n for n in names if data.schema[n].is_categorical and n not in constant]
     for name in candidates if several else []:
         for level in data.schema[name].levels or ():
-            if (_number(frame, name, level, household) == 1).all():
+            if (_number(frame, name, level, household) != 1).sum() < FEW:
                 members = tuple(_members(data, name, household))
                 edits = EditSet(_of_head(data, household, name, level, [n for n in names if n not in constant]))
                 return HouseholdRules(tuple(constant), tuple(of_size), name, level, members, edits)
@@ -180,8 +183,8 @@ def _differs(column: pd.Series, household: Integers, first: Integers) -> Flags:
 def _follows(values: pd.Series, size: Integers) -> bool:
     """Whether a value of (H,) households follows from their size, and is not the same for all."""
     codes = pd.factorize(values)[0]
-    pairs = np.unique(np.stack([size, codes]), axis=1)
-    return len(np.unique(codes)) > 1 and pairs.shape[1] == len(np.unique(size))
+    usual = pd.Series(codes).groupby(size).transform(lambda own: own.mode().iloc[0]).to_numpy()
+    return len(np.unique(usual)) > 1 and int((codes != usual).sum()) < FEW
 
 
 def _number(frame: pd.DataFrame, relation: str, level: object, household: Integers) -> Integers:
@@ -192,10 +195,11 @@ def _number(frame: pd.DataFrame, relation: str, level: object, household: Intege
 def _members(data: Microdata, relation: str, household: Integers) -> Iterator[Members]:
     for level in data.schema[relation].levels or ():
         number = _number(data.frame, relation, level, household)
-        most = int(number.max())
+        # Without the few that have the fewest and the most members of the level.
+        fewest, most = (int(np.sort(number)[at]) for at in (min(FEW, len(number)) - 1, -min(FEW, len(number))))
         sharp = int((number == most).sum()) >= EVIDENCE
-        if number.min() or (sharp and most):
-            yield Members(level, int(number.min()), most if sharp else None)
+        if fewest or (sharp and most):
+            yield Members(level, fewest, most if sharp else None)
 
 
 def _of_head(data: Microdata, household: Integers, relation: str, head: object, names: list[str]) -> Iterator[Edit]:
@@ -230,7 +234,7 @@ def _never(
     held = np.zeros((len(one.cat.categories), len(other.cat.categories)), dtype=np.intp)
     np.add.at(held, (i, j), 1)
     expected = held.sum(axis=1, keepdims=True) * held.sum(axis=0) / max(int(held.sum()), 1)
-    never = (held == 0) & (expected >= _NEVER)
+    never = (held < FEW) & (expected >= _NEVER)
     levels = schema[names[1]].levels or ()
     for row in map(int, np.flatnonzero(never.any(axis=1))):
         allowed = tuple(level for level, no in zip(levels, never[row], strict=True) if not no)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pydantic import Field
 
 from tasks.common.formatting import count
@@ -21,6 +23,7 @@ UNREAD = (
 COMPUTED = (
     "figures of a few units can be computed from who left, from what changed in one variable, or from several releases"
 )
+LARGE = "a unit with many records joined or changed, which move figures by more than chance hides"
 NOT_COMPARED = "as the digests imported of them are by other secrets than the plan's"
 DECLARE = (
     "; declare the same identifier in all plans of one population, give unrelated tables homes of their own, or let a "
@@ -32,6 +35,7 @@ DRAW = (
     "accept it"
 )
 APART = "; give unrelated tables homes of their own, or let a person accept it"
+SPLIT = "; release at most a few records of each unit, or let a person accept it"
 AGREE = (
     "; agree with the other office which of you releases these units, or how much of them, since what both releases "
     "reveal together is not measured; or let a person accept it"
@@ -70,17 +74,8 @@ def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, .
     parts += [_elsewhere(one, series.least) for one in series.elsewhere[-AT_MOST:]]
     if len(series.elsewhere) > AT_MOST:
         parts.append(f"and {count(len(series.elsewhere) - AT_MOST)} more of other homes")
-    if unknown:
-        parts.append(f"{count(unknown)} earlier release(s) not tested, {NOT_KNOWN}")
-    if series.alike:
-        parts.append(f"{count(series.alike)} other release(s) not tested, {ALIKE}")
-    if series.unread:
-        parts.append(f"{count(series.unread)} other release(s) not tested, {UNREAD}")
-    if series.exact:
-        parts.append(f"{count(series.exact)} earlier release(s) of partly the same units, {_exact(series)}")
-    if series.by_other_secrets:
-        parts.append(f"{count(series.by_other_secrets)} other home(s) not tested, {NOT_COMPARED}")
-    undecided = few or unknown or series.exact or others
+    parts += _untested(series, unknown)
+    undecided = few or unknown or series.exact or series.large or others
     return (
         GateResult(
             name=NAME,
@@ -96,6 +91,19 @@ def evaluate(assessment: Assessment, policy: ChangeLimit) -> tuple[GateResult, .
     )
 
 
+def _untested(series: Series, unknown: int) -> Iterator[str]:
+    """Yield why releases were not compared, or can be computed with, and how many."""
+    reasons = (
+        (unknown, f"earlier release(s) not tested, {NOT_KNOWN}"),
+        (series.alike, f"other release(s) not tested, {ALIKE}"),
+        (series.unread, f"other release(s) not tested, {UNREAD}"),
+        (series.exact, f"earlier release(s) of partly the same units, {_exact(series)}"),
+        (series.large, f"earlier release(s) since which {LARGE}"),
+        (series.by_other_secrets, f"other home(s) not tested, {NOT_COMPARED}"),
+    )
+    yield from (f"{count(number)} {reason}" for number, reason in reasons if number)
+
+
 def _exact(series: Series) -> str:
     """Return why figures of a few units can be computed."""
     held = f"a left_out of {count(series.left_out)} is too few to hide them" if series.left_out else ""
@@ -106,6 +114,8 @@ def _needed(series: Series) -> str:
     """Return what would decide it: waiting helps only where few units changed, and nothing else is open."""
     if series.exact:
         return DRAW
+    if series.large:
+        return SPLIT
     if series.elsewhere:
         return AGREE
     if series.few:

@@ -76,3 +76,16 @@ def test_a_step_that_changes_nothing_takes_no_figure_away():
         exact=(), recodings=(), measured=SimpleNamespace(load=lambda: data.take(draw.permutation(1000)))
     )
     assert series._exact(SimpleNamespace(original=original), stated) == {*"abc"}
+
+
+@pytest.mark.parametrize(
+    ("records", "joined", "drawn", "asked"),
+    [(60, True, False, 1), (60, False, False, 0), (5, True, False, 0), (5, True, True, 1)],
+)
+def test_a_unit_with_many_records_that_joined_asks(records, joined, drawn, asked):
+    units = np.append(np.arange(1500), np.full(records, 1500))
+    data = Microdata(pd.DataFrame({"a": ["u", "v"] * 750 + ["u"] * records}), Schema([Variable("a", "nominal")]))
+    sides = SimpleNamespace(original=SimpleNamespace(load=lambda: data.with_units(units)))
+    who = np.arange(1501) == (1500 if joined else 3)
+    one = SimpleNamespace(joined=who, changed=np.zeros(1501, dtype=bool))
+    assert series._beside_large_units(sides, [one], drawn=drawn) == asked

@@ -17,7 +17,7 @@ from tasks.common.run import Run
 from tasks.intake.members import recognised
 from tasks.intake.series import SeriesSection, draw
 from tasks.intake.split import Split
-from tasks.intake.units import units_of
+from tasks.intake.units import keys_of, units_of
 from tasks.record.dossier import SplitSummary
 from tasks.record.members import counted, members_of
 
@@ -106,6 +106,17 @@ def test_offices_that_name_units_by_other_keys_recognise_those_they_have_in_comm
     )
     assert other.shared_sizes.tolist() == [UNITS, UNITS // 2]
     assert np.array_equal(one.by_key[0], other.by_key[0])
+
+
+def test_offices_that_name_a_unit_by_the_same_columns_in_another_order_recognise_it(tmp_path: Path) -> None:
+    data, person = table(), np.repeat(np.arange(UNITS), 2)
+    frame = pd.DataFrame({"hid": [f"h:{i // 2}" for i in person], "line": [f"{i % 2}" for i in person]})
+    north, south = (
+        recognised(started(tmp_path / office), data, keys_of(frame, [columns]), shared="s" * 32)
+        for office, columns in (("north", ("hid", "line")), ("south", ("line", "hid")))
+    )
+    assert north.shared_sizes.tolist() == [UNITS]
+    assert np.array_equal(north.shared, south.shared)
 
 
 def test_units_that_a_second_key_names_otherwise_are_not_taken_for_others(tmp_path: Path) -> None:
