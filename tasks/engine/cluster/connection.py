@@ -17,9 +17,11 @@ from tasks.engine.cluster.access import ClusterAccess
 from tasks.engine.local import start_server
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, LocalCluster
 
 CONNECT_SECONDS = 30
+# To start a cluster on this machine.
+TRIES = 2
 # Calls and answers are encrypted before Dask has them; what is of no use all the same is off.
 SETTINGS = {
     "distributed.worker.memory.target": False,
@@ -92,13 +94,22 @@ def started(processes: int, folder: Path) -> Iterator[Client]:
 
     # For good: what is set for a while takes the defaults with it that Dask sets at its import meanwhile.
     dask.config.set(COPIES)
-    from distributed import Client, LocalCluster, Security
+    from distributed import Client
 
     with _quiet(), dask.config.set(SETTINGS):
         multiprocessing.set_forkserver_preload(["distributed", worker.__name__])
         start_server()
-        with (
-            LocalCluster(
+        with _local_cluster(processes, folder) as cluster, Client(cluster, set_as_default=False) as client:
+            yield client
+
+
+def _local_cluster(processes: int, folder: Path) -> LocalCluster:
+    """Return a cluster of this machine that has started; a worker may be killed meanwhile, so at the second try."""
+    from distributed import LocalCluster, Security
+
+    for _ in range(TRIES):
+        with suppress(RuntimeError):
+            return LocalCluster(
                 n_workers=processes,
                 threads_per_worker=1,
                 dashboard_address=None,
@@ -106,10 +117,8 @@ def started(processes: int, folder: Path) -> Iterator[Client]:
                 security=Security.temporary(),
                 local_directory=str(make_private(folder)),
                 silence_logs=logging.CRITICAL,
-            ) as cluster,
-            Client(cluster, set_as_default=False) as client,
-        ):
-            yield client
+            )
+    raise Fault("the scheduler and the workers of this machine could not be started; is there enough memory?")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import pickle
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import psutil
@@ -202,3 +203,22 @@ def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch: pytest
     with pytest.raises(Refused, match=r"needs the extra cluster: pip install 'anonflow\[cluster\]'"):  # noqa: SIM117
         with connection.started(1, tmp_path):
             pass
+
+
+def test_a_worker_that_dies_while_the_cluster_starts_is_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import distributed
+
+    begun, real = [], distributed.LocalCluster
+
+    def once_killed(*given: object, **options: object) -> object:
+        begun.append(options)
+        if len(begun) < 2:
+            raise RuntimeError("Nanny failed to start.")
+        return real(*given, **options)
+
+    monkeypatch.setattr(distributed, "LocalCluster", once_killed)
+    with connection.started(1, tmp_path / "dask") as client:
+        assert len(client.scheduler_info()["workers"]) == 1
+    monkeypatch.setattr(distributed, "LocalCluster", Mock(side_effect=RuntimeError))
+    with pytest.raises(Fault, match="could not be started"), connection.started(1, tmp_path / "dask"):
+        pass
