@@ -10,7 +10,7 @@ import pandas as pd
 
 from tasks.common.errors import Refused
 from tasks.connectors.copies import parquet_names
-from tasks.connectors.parquet import batches, records_of
+from tasks.connectors.parquet import batches, count_records
 from tasks.connectors.storage import Location
 
 MOST = 100_000  # records that are looked at, beside those with the largest and smallest numbers and with rare levels
@@ -42,7 +42,7 @@ def sample(files: Sequence[tuple[str, Path]], shown: str) -> tuple[pd.DataFrame,
 
     Raises `Refused` as reading the files in a run would.
     """
-    total, rng = sum(records_of(path, name) for name, path in files), np.random.default_rng(0)
+    total, rng = sum(count_records(path, name) for name, path in files), np.random.default_rng(0)
     share = min(1.0, MOST / max(total, 1))
     together: list[pd.DataFrame] = []
     deciding: list[pd.DataFrame] = []

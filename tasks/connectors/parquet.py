@@ -135,7 +135,7 @@ def cells_of(place: Path) -> int:
     return cells
 
 
-def records_of(path: Path, name: str) -> int:
+def count_records(path: Path, name: str) -> int:
     """Return how many records a file holds by what it states."""
     import pyarrow.parquet as pq
 

@@ -132,12 +132,17 @@ def hashed_parts(keys: pd.DataFrame) -> Iterator[np.ndarray]:
 
 
 def _ordered(text: str) -> str:
-    """Return the parts of a key of several columns, as `_together` joins them, in the order of their texts."""
-    parts = []
-    while text:
-        length, _, rest = text.partition(":")
-        parts.append(rest[: int(length)])
-        text = rest[int(length) :]
+    """Return the parts of a key of several columns, as `_together` joins them, in the order of their texts.
+
+    A column may have a name as of several: a text that was not joined stays as it is.
+    """
+    parts, rest = [], text
+    while rest:
+        length, _, after = rest.partition(":")
+        if not (length.isascii() and length.isdecimal()) or int(length[:9]) > len(after):
+            return text
+        parts.append(after[: int(length)])
+        rest = after[int(length) :]
     return "".join(f"{len(part)}:{part}" for part in sorted(parts))
 
 

@@ -17,7 +17,7 @@ from tasks.common.run import Run
 from tasks.intake.members import recognised
 from tasks.intake.series import SeriesSection, draw
 from tasks.intake.split import Split
-from tasks.intake.units import keys_of, units_of
+from tasks.intake.units import hashed_parts, keys_of, units_of
 from tasks.record.dossier import SplitSummary
 from tasks.record.members import counted, members_of
 
@@ -117,6 +117,12 @@ def test_offices_that_name_a_unit_by_the_same_columns_in_another_order_recognise
     )
     assert north.shared_sizes.tolist() == [UNITS]
     assert np.array_equal(north.shared, south.shared)
+
+
+def test_a_column_whose_name_is_like_that_of_several_is_read_as_one(tmp_path: Path) -> None:
+    values = ["P1", "3:ab", "²:x", "", ":", "1:a2:bc", "99999999999:z"]
+    (one,) = hashed_parts(pd.DataFrame({"home and work": values}))
+    assert len(set(one.tolist())) == len(values)
 
 
 def test_units_that_a_second_key_names_otherwise_are_not_taken_for_others(tmp_path: Path) -> None:
