@@ -157,10 +157,10 @@ INTERRUPTED = {
         from tasks.engine.local import LocalPool
         from tests.tasks.engine import partition_tasks as tasks
         store = EncryptedStore(home, new_key())
-        for partition in range(2):
+        for partition in range(4):
             store.write("x", partition, np.arange(3.0))
         with LocalPool(store, 2, lambda progress: print("done", flush=True)) as pool:
-            pool.map(tasks.doubled, [0, 1], [0.0, 99.0])
+            pool.map(tasks.doubled, [0, 1, 2, 3], [0.0, 0.0, 99.0, 99.0])
     """,
     "dask": """
         import time
