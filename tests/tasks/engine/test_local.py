@@ -85,7 +85,7 @@ def test_a_step_that_is_cancelled_leaves_no_process(pool: LocalPool) -> None:
         raise KeyboardInterrupt
 
     with LocalPool(pool.store, 2, cancel) as cancelled, pytest.raises(KeyboardInterrupt):
-        cancelled.map(tasks.doubled, [0, 1], [0.0, 99.0])
+        cancelled.map(tasks.doubled, [0, 1, 2, 3], [0.0, 0.0, 99.0, 99.0])
     assert not workers()
 
 
