@@ -34,6 +34,7 @@ from anoncore.risk import (
     RiskSettings,
     agreement,
     measure_risk,
+    relabelling,
     value_presence,
 )
 from anoncore.risk.scores import Certainty
@@ -61,6 +62,8 @@ KEYS = {
 }  # fmt: skip
 Leak = Callable[[pd.DataFrame, pd.DataFrame, np.random.Generator], pd.DataFrame]
 Leaks = dict[str, Leak]
+NO_FINDING = ExternalFiles(0, 0)
+FILES = "files"
 
 
 @cache
@@ -126,26 +129,31 @@ def judged(members: Microdata, others: Microdata, released: Microdata, linked: b
     """Return the names of the gates on single records by verdict."""
     settings = AssessmentSection().settings(PolicySection(), rows_linked=linked, copied_parts=True)
     risk = measure_risk(members, released, others, settings=settings, rng=np.random.default_rng([seed, 7]))
-    return verdicts_of(risk, Records(len(members), len(released), len(others)), GATES)
+    files = ExternalFiles(0, 0, relabelling=relabelling(members, released, others))
+    return verdicts_of(risk, Records(len(members), len(released), len(others)), GATES, files)
 
 
-def verdicts_of(risk: RiskReport, records: Records, gates: Sequence[Gate]) -> dict[str, list[str]]:
+def verdicts_of(
+    risk: RiskReport, records: Records, gates: Sequence[Gate], files: ExternalFiles = NO_FINDING
+) -> dict[str, list[str]]:
     """Return the names of gates by verdict, as `anonflow assess` judges a file of unknown origin."""
     verdicts: dict[str, list[str]] = {}
-    for result, verdict in results(risk, records, gates):
+    for result, verdict in results(risk, records, gates, files):
         verdicts.setdefault(verdict, []).append(result.name)
     return verdicts
 
 
-def results(risk: RiskReport, records: Records, gates: Sequence[Gate]) -> Iterator[tuple[GateResult, GateVerdict]]:
-    """Yield the results of gates on single records, with the verdict that counts.
+def results(
+    risk: RiskReport, records: Records, gates: Sequence[Gate], files: ExternalFiles = NO_FINDING
+) -> Iterator[tuple[GateResult, GateVerdict]]:
+    """Yield the results of gates on single records and on levels under other names, with the verdict that counts.
 
     Independent samples stem from no masking of the members.
     """
     policy = PolicySection()
-    assessment = Assessment(records, risk, utility=cast(Any, None), external=ExternalFiles(0, 0))
+    assessment = Assessment(records, risk, utility=cast(Any, None), external=files)
     for gate in gates:
-        for result in results_of(gate, assessment, policy) if gate.individual else ():
+        for result in results_of(gate, assessment, policy) if gate.individual or gate.name == FILES else ():
             counts = result.verdict != "not tested" or gate.untested_as not in policy.untested
             yield result, result.verdict if counts else "pass"
 
@@ -284,6 +292,19 @@ def transformed(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Gene
     return members.assign(**bent)
 
 
+def renamed(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Give every level another name."""
+    return members.assign(**{c: "x" + members[c].astype("string") for c in levels(members)})
+
+
+def exchanged(members: pd.DataFrame, others: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Transform every number, and give every level the name of the next one."""
+    known = {c: sorted(members[c].astype("string").dropna().unique()) for c in levels(members)}
+    following = {c: dict(zip(names, [*names[1:], *names[:1]], strict=True)) for c, names in known.items()}
+    moved = {c: members[c].astype("string").map(names) for c, names in following.items()}
+    return transformed(members, others, rng).assign(**moved)
+
+
 LEAKS: Leaks = {
     "half of the columns of 10 %": half_of_columns(SHARE),
     "levels of 10 %": copied(SHARE, levels),
@@ -297,6 +318,8 @@ LEAKS: Leaks = {
     "1 % copied": small_group_copied,
     "ten outliers copied": outliers_copied,
     "increasing transformation": transformed,
+    "levels renamed": renamed,
+    "numbers transformed, levels exchanged": exchanged,
 }
 NULL: Leaks = {"independent sample": lambda members, others, rng: others}
 # The same by how many are concerned, from which each is found.
