@@ -76,7 +76,7 @@ class Differencing:
     Parameters
     ----------
     ways : of decoding that apply
-    n_control : people of the control
+    n_joined, n_control : people who joined, and of the control
     confidence : of the lower bounds, all together; 95 % of each upper one
     """
 
@@ -86,6 +86,7 @@ class Differencing:
     )
 
     ways: tuple[Decoded, ...]
+    n_joined: int
     n_control: int
     confidence: float
 
@@ -179,7 +180,7 @@ def differencing(
     people, moved = hstack([one for one, _ in traits], format="csr"), np.concatenate([one for _, one in traits])
     scores = np.split(trace_scores(people, moved, more), [len(joined)])
     ways.append(_traced(scores[0], scores[1], certain, len(names)))
-    return Differencing(tuple(ways), control.n_units, certain.confidence)
+    return Differencing(tuple(ways), joined.n_units, control.n_units, certain.confidence)
 
 
 def _traced(joined: Floats, control: Floats, certain: Certainty, variables: int) -> Decoded:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anoncore.claims import ClaimCheck
-from anoncore.risk import Comparison, RiskReport
+from anoncore.risk import Comparison, Differencing, RiskReport
 from anoncore.utility import (
     FigureComparison,
     MarginalUtility,
@@ -26,7 +26,7 @@ from anoncore.utility import (
 )
 from tasks.common import values
 from tasks.policy.assessment import FORMAT, FullRelease, Half, InOutGame, PriorReleases, RareLevels, Records, Series
-from tasks.policy.rounding import coarse, next_ten, step_above
+from tasks.policy.rounding import RECORDS_PER_STEP, STEPS, at_least_ten, coarse, next_ten, step_above
 
 TENTH = 0.1
 # A coefficient moves by about 1/√N of its standard error with one record; shares of overlap as well.
@@ -232,8 +232,18 @@ class PublishedAssessment:
 
 
 def published_series(series: Series | None, step: float) -> Series | None:
-    """Publish a series as it is: it holds no figure from which a small number of units could be computed."""
-    return series
+    """Publish what is read off of those who joined in steps of what ten of them move it by, and their number in tens.
+
+    Who knows all but the last of them would compute from the exact share how many of that person's values are read off.
+    """
+    return series and replace(series, pairs=tuple(replace(one, attack=_read_off(one.attack)) for one in series.pairs))
+
+
+def _read_off(attack: Differencing | None) -> Differencing | None:
+    if attack is None:
+        return None
+    ways = coarse(attack.ways, step_above(RECORDS_PER_STEP / attack.n_joined, STEPS[0]))
+    return replace(attack, ways=ways, n_joined=at_least_ten(attack.n_joined))
 
 
 def published_utility(utility: UtilityReport, step: float) -> PublishedUtility:

@@ -63,6 +63,8 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: DifferencingL
             *_undecided(shown, policy),
             *figure,
         ]
+        if any(one.attack and one.attack.verdict(policy.differencing) != one.verdict for one in series.pairs):
+            figure.append("decided before it was rounded")
     return (
         GateResult(
             name=NAME,

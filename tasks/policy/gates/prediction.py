@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from anoncore.risk.bounds import PASSES_WITHIN
+from anoncore.risk import Comparison
+from anoncore.risk.bounds import PASSES_WITHIN, MeasureComparison
 from tasks.policy.assessment import Assessment
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import limit_phrase
-from tasks.policy.rounding import as_measured, rounded_down, rounded_up
+from tasks.policy.rounding import coarse, p_value, rounded_down, rounded_up
 
 MEANINGS = {
     "distance": "how close the nearest released record comes to a person, compared with a sample without that person",
@@ -24,11 +26,12 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
         # What decides: a failure is proved from below, everything else from above; a share is 1 at most.
         proved = measure.verdict == "fail"
         bound = f"≥ {rounded_down(measure.lower, 3)}" if proved else f"≤ {rounded_up(min(measure.upper, 1.0), 3)}"
+        crossed = ", decided before it was rounded" if _crossed(measure) else ""
         results.append(
             GateResult(
                 name=f"prediction {measure.name}",
                 verdict=measure.verdict,
-                figure=f"excess {bound} ({1 - measure.alpha:.0%} confidence)",
+                figure=f"excess {bound} ({1 - measure.alpha:.0%} confidence){crossed}",
                 limit=limit_phrase(PASSES_WITHIN * measure.margin, measure.margin),
                 baseline="0, the reference",
                 records=measure.n,
@@ -36,6 +39,22 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
             )
         )
     return tuple(results)
+
+
+def _crossed(measure: MeasureComparison) -> bool:
+    """Return whether a bound was rounded across the limit that it kept, or exceeded."""
+    within, beyond = measure.upper <= measure.passes_within, measure.lower > measure.margin
+    return (measure.verdict == "pass" and not within) or (measure.verdict == "fail" and not beyond)
+
+
+def published_comparison(comparison: Comparison | None, step: float) -> Comparison | None:
+    """Publish whole steps: who knows all others' records computes finer figures for each possible value."""
+    if comparison is None:
+        return None
+    measures = {
+        one.name: replace(coarse(one, step), ks_p=p_value(one.ks_p), alpha=one.alpha) for one in comparison.measures
+    }
+    return replace(comparison, **measures)  # type: ignore[arg-type]
 
 
 def metrics(assessment: Assessment) -> Metrics:
@@ -53,6 +72,6 @@ GATE = Gate(
     evaluate=evaluate,
     individual=True,
     half_is_weighed=True,
-    publishes={"risk.comparison": as_measured, "continuous_form": as_measured},
+    publishes=dict.fromkeys(("risk.comparison", "continuous_form"), published_comparison),
     metrics=metrics,
 )

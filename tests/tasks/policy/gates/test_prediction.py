@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tasks.policy.disclosure_control import published
 from tasks.policy.gates.prediction import GATE
+from tasks.policy.section import PolicySection
+from tasks.policy.verdict import decide
 from tests.tasks.policy.sample import assessment, changed, measure, results
 
 
@@ -35,3 +38,25 @@ def test_metrics_are_the_excess_with_its_bounds() -> None:
     found = GATE.metrics(assessment())
     assert len(found) == 12
     assert (found["risk/distance/upper"], found["risk/uncertainty/ks_p"]) == (0.03, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "change", "figure"),
+    [
+        ("pass", {"upper": 0.0995}, "excess ≤ 0.100 (95% confidence)"),
+        ("pass", {"upper": 0.081}, "excess ≤ 0.100 (95% confidence)"),
+        ("fail", {"lower": 0.051, "upper": 0.2}, "excess ≥ 0.040 (95% confidence), decided before it was rounded"),
+    ],
+)
+def test_what_is_published_is_coarse_and_the_exact_bound_decides(
+    verdict: str, change: dict[str, float], figure: str
+) -> None:
+    """Who knows all others' records computes three digits for each level that the last person may have."""
+    given = changed(assessment(), risk__comparison__distance=measure("distance", verdict, **change))
+    found = next(one for one in decide(given, PolicySection(), [GATE]).gates if one.name == "prediction distance")
+    # Of 814 people, in fiftieths.
+    assert (found.verdict, found.figure) == (verdict, figure)
+    shown = vars(published(given).risk.comparison.distance)
+    steps = [shown[name] * 50 for name in ("sup_excess", "upper", "lower", "released_median", "reference_median")]
+    assert steps == pytest.approx([round(one) for one in steps])
+    assert (shown["alpha"], shown["margin"]) == (0.05, 0.05)

@@ -22,7 +22,7 @@ MANY = UnitChanges("office-0", 7, 0, 40)
 
 def pair(excess: float, reach: float = 0.04, *, few: bool = False) -> PairDifferencing:
     way = Decoded("counts of levels", 0.6 + excess, 0.6, excess, excess - reach, excess + reach, 20)
-    attack = Differencing((way,), 300, 0.99)
+    attack = Differencing((way,), 2000, 300, 0.99)
     return PairDifferencing("office-0", attack.verdict(0.05), None if few else attack)
 
 
@@ -30,7 +30,7 @@ def pair(excess: float, reach: float = 0.04, *, few: bool = False) -> PairDiffer
 def test_who_joined_is_hidden_as_membership_is(area: float, verdict: str) -> None:
     """An area passes within 0.60; a share of values that are read off within 0.15."""
     way = Decoded(TRACED, area, 0.5, area - 0.5, area - 0.54, area - 0.46, 20)
-    given = after(pairs=(PairDifferencing("office-0", "pass", Differencing((way,), 300, 0.99)),))
+    given = after(pairs=(PairDifferencing("office-0", "pass", Differencing((way,), 2000, 300, 0.99)),))
     assert results(DIFFERENCING, given)[DIFFERENCE].verdict == verdict
     assert results(DIFFERENCING, given, differencing=0.1)[DIFFERENCE].verdict == "pass"
 
@@ -153,7 +153,21 @@ def test_beside_another_home_offices_are_to_agree() -> None:
 def test_what_is_undecided_is_named() -> None:
     traced = Decoded(TRACED, 0.55, 0.5, 0.05, 0.0, 0.12, 20)
     read = Decoded("counts of levels", 0.65, 0.6, 0.05, 0.01, 0.09, 20)
-    given = after(pairs=(PairDifferencing("office-0", "inconclusive", Differencing((traced, read), 300, 0.99)),))
+    given = after(pairs=(PairDifferencing("office-0", "inconclusive", Differencing((traced, read), 2000, 300, 0.99)),))
     found = results(DIFFERENCING, given)[DIFFERENCE]
     assert found.verdict == "inconclusive"
     assert "undecided by traces of records (≤ +0.12)" in found.figure
+
+
+@pytest.mark.parametrize(("joined", "step", "shown"), [(40, 0.5, 40), (150, 0.1, 150), (2003, 0.01, 2010)])
+def test_what_is_read_off_is_published_in_steps_of_ten_people(joined: int, step: float, shown: int) -> None:
+    """From the exact share, and the others' values, how many of the last one's are read off would follow."""
+    way = Decoded("counts of levels", 0.6137, 0.6071, 0.0066, -0.0131, 0.0263, 20)
+    given = after(pairs=(PairDifferencing("office-0", "pass", Differencing((way,), joined, 300, 0.99)),))
+    attack = published(given).series.pairs[0].attack
+    assert attack.n_joined == shown
+    figures = [getattr(attack.ways[0], name) / step for name in ("joined", "control", "excess", "lower", "upper")]
+    assert figures == pytest.approx([round(one) for one in figures])
+    (found,) = decide(given, PolicySection(), [DIFFERENCING]).gates
+    assert found.verdict == "pass"
+    assert found.figure.endswith("decided before it was rounded") == (joined == 40)
