@@ -14,7 +14,7 @@ from expectations.suite import Suite
 from flows.engine import with_engine
 from flows.plan.model import Plan, PlanFile
 from flows.prepare import Prepared, plan_digest, prepare, read_source
-from tasks.assessment.assess import MaskedSides, assess
+from tasks.assessment.assess import MaskedSides, assess, with_published_risk
 from tasks.assessment.full_release import with_full_release
 from tasks.assessment.game import GamePlan, PlayedGame, play_game
 from tasks.assessment.group_figures import with_group_figures
@@ -214,6 +214,9 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     parts = _for_parts(file, run, sides, step)
     tested = _tested(parts, given, sides, masked, step)
     assessed = step("Measure risk and utility", assess, run, *tested, plan.assessment, plan.policy)
+    if plan.reference.kind != "holdout" and tested.sides.left_out is not None:
+        asked = (run, *tested, assessed, plan.assessment, plan.policy)
+        assessed = step("Measure risk as it is published", with_published_risk, *asked)
     whole = MaskedSides(sides, masked)
     assessment, members = _with_earlier(parts, given, whole, tested.masked, assessed.assessment, runner)
     if sides.sub_table is not None:

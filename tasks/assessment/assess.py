@@ -134,7 +134,7 @@ def assess(
     masking step puts a person's part beside the values of another.
     """
     measured = section.settings(policy, rows_linked=masked.keeps_records, copied_parts=copied_parts)
-    tables, risk, curves = _measured(run, sides, masked, measured)
+    tables, risk, curves = _measured(run.rng("assess"), sides.original.load(), sides, masked, measured)
     settings = section.settings(policy)
     records, released = _records(tables), tables.released if masked.points is None else masked.released.load()
     assessment = Assessment(
@@ -155,20 +155,39 @@ def assess(
 
 def assess_half(run: Run, half: Sides, masked: Masked, section: AssessmentSection, policy: PolicySection) -> Half:
     """Measure the risk of one masked half of the units, the other being its reference; utility is of all records."""
-    tables, risk, _ = _measured(run, half, masked, section.settings(policy, rows_linked=masked.keeps_records))
+    settings = section.settings(policy, rows_linked=masked.keeps_records)
+    tables, risk, _ = _measured(run.rng("assess"), half.original.load(), half, masked, settings)
     return Half(_records(tables), risk)
 
 
+def with_published_risk(
+    run: Run, sides: Sides, masked: Masked, assessed: Assessed, section: AssessmentSection, policy: PolicySection
+) -> Assessed:
+    """Add risk as it is published where an attacker who knows all people knows the members: of a secret part of them.
+
+    Such an attacker, who lacks one person's values, would compute for each possible one what would be published. It is
+    measured without the units that utility leaves out; the figures of all units decide.
+    """
+    left_out = sides.left_out_rows
+    if left_out is None or not left_out.any():
+        return assessed
+    part = sides.original.load().take(np.flatnonzero(~left_out))
+    settings = section.settings(policy, rows_linked=masked.keeps_records)
+    _, risk, curves = _measured(run.rng("assess-published"), part, sides, masked, settings)
+    stored = run.workspace.store_arrays("curves-published", **curves.named())
+    return Assessed(replace(assessed.assessment, risk_published=risk), stored)
+
+
 def _measured(
-    run: Run, sides: Sides, masked: Masked, settings: RiskSettings
+    rng: np.random.Generator, original: Microdata, sides: Sides, masked: Masked, settings: RiskSettings
 ) -> tuple[EncodedTables, RiskReport, RiskCurves]:
     reference = None if sides.reference is None else recoded(sides.reference.load(), masked.recodings)
-    tables = EncodedTables.of(recoded(sides.original.load(), masked.recodings), masked.measured.load(), reference)
+    tables = EncodedTables.of(recoded(original, masked.recodings), masked.measured.load(), reference)
     risk, curves = measure_encoded_risk(
         tables.unmasked if _as_source(masked) else tables,
         settings,
         ranges=None if masked.points is None else masked.released.load(),
-        rng=run.rng("assess"),
+        rng=rng,
     )
     return tables, risk, curves
 

@@ -272,6 +272,7 @@ class Assessment:
     prior_releases, series : None where no home was searched for them
     in_out_game : None where the plan does not ask for it
     external : of externally produced files; None for releases of a run
+    risk_published : risk without the units that published figures leave out; None where `risk` is published
     overlap : of reference and original; None without a reference sample
     hidden_units : whether records look like several of one unit; None of trials
     halves : of a ``cross``, what takes non-members is measured of two halves; the rest is of all records
@@ -298,6 +299,7 @@ class Assessment:
     overlap: ReferenceOverlap | None = None
     halves: tuple[Half, ...] = ()
     full_release: FullRelease | None = None
+    risk_published: RiskReport | None = None
 
     @property
     def is_external(self) -> bool:
@@ -311,7 +313,9 @@ class Assessment:
         figures of groups, of which a half holds parts.
         """
         risk = replace(half.risk, disclosure=self.risk.disclosure, group_figures=self.risk.group_figures)
-        return replace(self, records=half.records, risk=risk, prior_releases=half.prior_releases, halves=())
+        return replace(
+            self, records=half.records, risk=risk, prior_releases=half.prior_releases, halves=(), risk_published=None
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the assessment as JSON takes it, with the number of its format."""

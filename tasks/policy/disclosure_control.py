@@ -22,7 +22,8 @@ def published(assessment: Assessment) -> PublishedAssessment:
     step = step_of(assessment.records.original)
     own = _named(assessment, "", rules, step)
     shown = PublishedAssessment(
-        risk=_risk(assessment.risk, rules, step),
+        risk=_risk(assessment.risk_published or assessment.risk, rules, step),
+        risk_of_part=assessment.risk_published is not None,
         is_external=assessment.is_external,
         halves=tuple(
             Half(risk=_risk(half.risk, rules, step_of(half.records.original)), **_named(half, "", rules, step))

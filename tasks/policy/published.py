@@ -201,7 +201,8 @@ class PublishedUtility:
 class PublishedAssessment:
     """An assessment as it is published: coarse, without what describes unreleased records and levels.
 
-    ``is_external`` is whether the release is an externally produced file; other fields are as those of `Assessment`.
+    ``is_external`` is whether the release is an externally produced file, ``risk_of_part`` whether risk is of the units
+    that published figures do not leave out; other fields are as those of `Assessment`.
     """
 
     records: Records
@@ -218,6 +219,7 @@ class PublishedAssessment:
     series: Series | None = None
     in_out_game: InOutGame | None = None
     is_external: bool = False
+    risk_of_part: bool = False
     halves: tuple[Half, ...] = ()
     full_release: FullRelease | None = None
 

@@ -83,19 +83,29 @@ def decide(assessment: Assessment, policy: PolicySection, gates: Sequence[Gate] 
 def _results(gate: Gate, assessment: Assessment, shown: PublishedAssessment, policy: PolicySection) -> list[GateResult]:
     """Return a gate's results with the figures as they are published: texts must not be finer than the rounding.
 
-    The exact figures decide, also on what moved by more than two samples differ. Where a rounded figure is on the other
-    side of its limit, the text says so.
+    Exact figures of all units decide, also on what moved by more than two samples differ. Where a published figure
+    is on the other side of its limit, the text says so.
     """
     exact = results_of(gate, assessment, policy)
-    coarse = results_of(gate, shown, policy) if gate.publishes else exact
-    return [_with_verdict(one, text) for one, text in zip(exact, coarse, strict=True)]
+    if not gate.publishes:
+        return list(exact)
+    texts = {one.name: one for one in results_of(gate, shown, policy)}
+    return [_with_verdict(one, texts.get(one.name) or _without_figures(one), shown.risk_of_part) for one in exact]
 
 
-def _with_verdict(exact: GateResult, text: GateResult) -> GateResult:
+def _without_figures(exact: GateResult) -> GateResult:
+    """Return what the published part of the units has no figure for."""
+    return replace(exact, figure="not shown", bounds=None, chance=None)
+
+
+def _with_verdict(exact: GateResult, text: GateResult, of_part: bool) -> GateResult:
     # Of tests, counts in tens look worse than they are; a p-value below its level would contradict the verdict.
     is_compared = text.topic == "Utility" or text.bounds is not None or (text.chance and _by_chance(text, text.chance))
-    crossed = is_compared and text.verdict != exact.verdict
-    figure = f"{text.figure}, decided before it was rounded" if crossed else text.figure
+    figure = text.figure
+    if text.verdict != exact.verdict and of_part and text.topic == "Risk":
+        figure = f"{text.figure}, of a part of the units; all of them decide"
+    elif text.verdict != exact.verdict and is_compared:
+        figure = f"{text.figure}, decided before it was rounded"
     return replace(text, verdict=exact.verdict, figure=figure, moved=exact.moved)
 
 

@@ -14,13 +14,14 @@ from pydantic import ValidationError
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.recoding import Recoding, recoded
 from anoncore.risk import Queries, sample_size
-from tasks.assessment.assess import Assessed, AssessmentSection, assess
+from tasks.assessment.assess import Assessed, AssessmentSection, assess, with_published_risk
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import Assessment, RareLevels, Records
+from tasks.policy.disclosure_control import published
 from tasks.policy.section import PolicySection
 from tasks.policy.verdict import decide
 
@@ -312,3 +313,33 @@ def test_a_recoded_release_is_compared_with_the_source_in_the_same_levels(home: 
     masked = replace(masked, recodings=coarser)
     figures = assess(run, given, masked, AssessmentSection(), PolicySection()).assessment
     assert figures.risk.identical.n_released == 200
+
+
+def test_risk_is_published_without_a_part_of_the_members_and_decided_with_all(
+    home: Home, halves: tuple[Microdata, Microdata]
+) -> None:
+    """Forty copied members that the published part lacks are rejected; the figures do not show on whom that rests."""
+    original, reference = halves
+    copies = np.arange(40)
+    released = reference.take(np.arange(len(original)))
+    frame = released.frame.reset_index(drop=True)
+    frame.iloc[copies] = original.frame.iloc[copies].to_numpy()
+    released = Microdata(frame, released.schema)
+    run, sides, masked = stored(home, original, released, reference)
+    left_out = np.arange(len(original)) < 160
+    sides = replace(sides, left_out=run.workspace.store_arrays("left-out", rows=left_out))
+    section, policy = AssessmentSection(), PolicySection()
+    assessed = assess(run, sides, masked, section, policy)
+    both = with_published_risk(run, sides, masked, assessed, section, policy)
+    figures, shown = both.assessment, published(both.assessment)
+    assert figures.risk == assessed.assessment.risk
+    assert figures.risk.identical.n_released >= 40 > figures.risk_published.identical.n_released
+    assert (shown.risk_of_part, shown.risk.queries.of) == (True, len(original) - 160)
+    assert len(both.curves.load()["released_distance"]) == len(original) - 160
+    verdict = {one.name: one for one in decide(figures, policy).gates}
+    assert verdict["unusually close records"].verdict == "fail"
+    assert verdict["unusually close records"].figure.startswith("at most 10, ")
+    assert verdict["unusually close records"].figure.endswith(", of a part of the units; all of them decide")
+    nobody = replace(sides, left_out=run.workspace.store_arrays("nobody", rows=np.zeros(len(original), dtype=bool)))
+    for known in (replace(sides, left_out=None), nobody):
+        assert with_published_risk(run, known, masked, assessed, section, policy) is assessed
