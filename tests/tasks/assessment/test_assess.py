@@ -338,7 +338,7 @@ def test_risk_is_published_without_a_part_of_the_members_and_decided_with_all(
     assert len(both.curves.load()["released_distance"]) == len(original) - 160
     verdict = {one.name: one for one in decide(figures, policy).gates}
     assert verdict["unusually close records"].verdict == "fail"
-    assert verdict["unusually close records"].figure.startswith("at most 10, ")
+    assert verdict["unusually close records"].figure.startswith("at most 10 (")
     assert verdict["unusually close records"].figure.endswith(", of a part of the units; all of them decide")
     nobody = replace(sides, left_out=run.workspace.store_arrays("nobody", rows=np.zeros(len(original), dtype=bool)))
     for known in (replace(sides, left_out=None), nobody):
