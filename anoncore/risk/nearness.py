@@ -18,6 +18,8 @@ LOWEST, BY_CHANCE = 0.1, 0.0101
 WAYS = 3
 # Counts are whole: equal ones are as near as half a record.
 HALF = 0.25
+# Of numbers of one name in one unit, the spread of neither is so many times the other's.
+OTHER_UNIT = 2.0
 # Levels within so many standard errors may change places in another sample; beyond it a pair of variables is no pair.
 APART, NO_PAIR = 3.0, 0.999
 # Variables with more levels are compared level by level alone; associations are computed from so many records.
@@ -30,11 +32,15 @@ LEAST = 5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Figures:
-    """What two variables are compared by: the counts of levels, missing values as one, or mean and squared error."""
+    """What two variables are compared by: the counts of levels, missing values as one, or mean and squared error.
+
+    ``spread`` is the standard deviation of a number.
+    """
 
     counts: pd.Series | None
     mean: float = 0.0
     error: float = 0.0
+    spread: float = 0.0
 
     @property
     def levels(self) -> int:
@@ -90,7 +96,8 @@ def nearly_same(one: Microdata, other: Microdata, *, tests: int = 1) -> bool:
 def classified_otherwise(one: Microdata, other: Microdata) -> bool:
     """Return whether two releases have too few variables in common to be compared.
 
-    These are fewer than half of the variables of the release that has fewer: most have another name, or other levels.
+    These are fewer than half of the variables of the release that has fewer: most have another name, other levels, or
+    are numbers in another unit: their means lie farther apart than either spreads, or one spreads twice as far.
     Merged and crossed levels are examples: counts of the coarser ones are sums, which `nearly_same` does not look for,
     and of so many sums of counts some are near by chance.
 
@@ -105,13 +112,15 @@ def classified_otherwise(one: Microdata, other: Microdata) -> bool:
     """
     figures = [dict(_figures(table)) for table in (one, other)]
     pairs = [(figures[0][name], figures[1][name]) for name in figures[0] if name in figures[1]]
-    alike = sum(
-        a.counts is None and b.counts is None
-        if a.counts is None or b.counts is None
-        else _aligned(a.counts, b.counts) is not None
-        for a, b in pairs
-    )
-    return 2 * alike < min(map(len, figures))
+    return 2 * sum(_alike(*pair) for pair in pairs) < min(map(len, figures))
+
+
+def _alike(one: _Figures, other: _Figures) -> bool:
+    """Return whether two variables have levels in common, or are numbers in one unit."""
+    if one.counts is not None and other.counts is not None:
+        return _aligned(one.counts, other.counts) is not None
+    low, high = sorted((one.spread, other.spread))
+    return one.counts is other.counts and abs(one.mean - other.mean) <= high <= OTHER_UNIT * low
 
 
 def _figures(table: Microdata) -> Iterator[tuple[str, _Figures]]:
@@ -127,7 +136,8 @@ def _figures(table: Microdata) -> Iterator[tuple[str, _Figures]]:
         else:
             values = column.dropna().to_numpy(dtype=float)
             if len(values) and values.var():
-                yield name, _Figures(None, float(values.mean()), float(values.var()) / len(values))
+                spread = float(values.std())
+                yield name, _Figures(None, float(values.mean()), spread**2 / len(values), spread)
 
 
 def _comparable(one: _Figures | None, other: _Figures | None) -> bool:

@@ -112,6 +112,5 @@ def recognised(run: Run, original: Microdata, keys: pd.DataFrame | None, shared:
     names_of = persistent_names(known, units, rows)
     members = Members.of(run.home, names_of, contents, names, named=int(identified.sum()))
     # Who has no identifier is known by the values: other homes could try values out, and do not get these digests.
-    values = [*hashed_parts(known)]
-    members = members.known_by(run.home, values)
-    return members.shared_by(shared, values) if shared else members
+    members = members.known_by(run.home, [*hashed_parts(known)])
+    return members.shared_by(shared, hashed_parts(known, alike=True)) if shared else members

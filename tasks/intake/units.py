@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 
 import numpy as np
@@ -121,17 +122,37 @@ def hashed_values(key: pd.Series) -> np.ndarray:
     return pd.util.hash_array(key.to_numpy(dtype=object), categorize=False)
 
 
-def hashed_parts(keys: pd.DataFrame) -> Iterator[np.ndarray]:
+def hashed_parts(keys: pd.DataFrame, *, alike: bool = False) -> Iterator[np.ndarray]:
     """Yield (V,) uint64 for each key, as of `keys_of`, what stays the same of its values in whatever order of columns.
 
-    Another plan may name the columns of a unit otherwise, and in another order.
+    Another plan may name the columns of a unit otherwise, and in another order; ``alike`` for another office, which may
+    write its identifiers otherwise.
     """
+    part = written_alike if alike else str
     for name in keys.columns:
         key = keys[name].dropna()
-        yield hashed_values(key.map(_ordered) if AND in name else key)
+        if AND in name:
+            key = key.map(partial(_ordered, part=part))
+        elif alike:
+            key = key.map(part)
+        yield hashed_values(key)
 
 
-def _ordered(text: str) -> str:
+def written_alike(identifier: str) -> str:
+    """Return an identifier without what offices write differently: case, width, separators, zeros in front.
+
+    Examples
+    --------
+    >>> {written_alike(text) for text in ("P-000123", "p000123", " p 000123", "P/000123")}
+    {'p000123'}
+    >>> written_alike("000123"), written_alike("123"), written_alike("0")
+    ('123', '123', '0')
+    """
+    text = "".join(filter(str.isalnum, unicodedata.normalize("NFKC", identifier).casefold()))
+    return text.lstrip("0") or text[:1] or identifier
+
+
+def _ordered(text: str, part: Callable[[str], str]) -> str:
     """Return the parts of a key of several columns, as `_together` joins them, in the order of their texts.
 
     A column may have a name as of several: a text that was not joined stays as it is.
@@ -140,10 +161,10 @@ def _ordered(text: str) -> str:
     while rest:
         length, _, after = rest.partition(":")
         if not (length.isascii() and length.isdecimal()) or int(length[:9]) > len(after):
-            return text
-        parts.append(after[: int(length)])
+            return part(text)
+        parts.append(part(after[: int(length)]))
         rest = after[int(length) :]
-    return "".join(f"{len(part)}:{part}" for part in sorted(parts))
+    return "".join(f"{len(one)}:{one}" for one in sorted(parts))
 
 
 def names_with_values(stored: StoredPartitions, values: str) -> Iterator[np.ndarray]:

@@ -220,7 +220,7 @@ def mask_report(whole: MaskedRecords, steps: tuple[Step, ...], edits: EditSet) -
     ``steps`` are all of the plan, of which some may have been carried out before on all records at once.
     """
     done, repaired, released = whole.done, whole.repaired, whole.released
-    redrawn = {name for one in done for name in one.step.redraws(one.given, edits)}
+    redrawn = _redrawn(done, edits)
     return MaskReport(
         claims=tuple(claim.check(released) for one in done for claim in one.release.claims),
         repair=RepairSummary(repaired.records_changed, repaired.cells_changed, repaired.changed, repaired.share),
@@ -237,6 +237,15 @@ def mask_report(whole: MaskedRecords, steps: tuple[Step, ...], edits: EditSet) -
         exact=tuple(name for name in released.schema.masked if name not in redrawn),
         decided_alone=any(one.step.treats_records_alone and one.decided_alone for one in done),
     )
+
+
+def _redrawn(done: Sequence[_Done], edits: EditSet) -> set[str]:
+    """Return the variables that a step draws anew, and those that edits compute from these alone."""
+    redrawn = {name for one in done for name in one.step.redraws(one.given, edits)}
+    for edit in edits.dependents:
+        if edit.dependent is not None and redrawn.issuperset({*edit.variables} - {edit.dependent}):
+            redrawn.add(edit.dependent)
+    return redrawn
 
 
 def _source_values(steps: tuple[Step, ...], done: list[_Done], released: Schema) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from tasks.record.entry import ExchangeFacts, LedgerEntry, ReleaseFacts, canonic
 from tasks.record.members import Digests, members_of, recognised_by
 from tasks.record.signing import public_key, sign
 
-FORMAT = 2
+FORMAT = 3
 MAX_BYTES = 500_000_000
 
 

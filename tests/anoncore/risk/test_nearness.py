@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from anoncore.microdata import Microdata, Schema, Variable
-from anoncore.risk import nearly_same
+from anoncore.risk import classified_otherwise, nearly_same
 from anoncore.risk.nearness import MOST_LEVELS
 
 N = 1500
@@ -114,3 +114,22 @@ def test_variables_that_hardly_vary_are_compared_without_error() -> None:
     for column, kind in ((number, "continuous"), (level, "nominal")):
         table = Microdata(pd.DataFrame({"v": column}), Schema([Variable("v", kind)]))
         nearly_same(table, table)
+
+
+@pytest.mark.parametrize(
+    ("other", "otherwise"),
+    [
+        (lambda frame: frame * 2.20462, True),
+        (lambda frame: frame / 2.54, True),
+        (lambda frame: frame * 1.8 + 32, True),
+        (lambda frame: frame * 1.1, False),
+        (lambda frame: frame.sample(frac=0.9, random_state=1), False),
+    ],
+)
+def test_numbers_in_another_unit_are_not_compared(
+    other: Callable[[pd.DataFrame], pd.DataFrame], otherwise: bool
+) -> None:
+    """Of the same people they would have no figure in common; whoever knows the unit reads off the one left out."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"weight": rng.normal(80, 20, 900), "height": rng.normal(170, 10, 900)})
+    assert classified_otherwise(table(frame), table(other(frame))) == otherwise

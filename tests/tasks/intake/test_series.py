@@ -119,6 +119,20 @@ def test_offices_that_name_a_unit_by_the_same_columns_in_another_order_recognise
     assert np.array_equal(north.shared, south.shared)
 
 
+@pytest.mark.parametrize("columns", [("pid",), ("pid", "line")])
+def test_offices_that_write_identifiers_otherwise_recognise_them(tmp_path: Path, columns: tuple[str, ...]) -> None:
+    data, person = table(), np.repeat(np.arange(UNITS), 2)
+    frame = pd.DataFrame({"pid": [f"p{i:06d}" for i in person], "line": [f"{i % 2}" for i in person]})
+    south = frame.assign(pid=[f" P-{i:06d}" for i in person], line=[f"0{i % 2}" for i in person])
+    other = frame.assign(pid=[f"p{i:06d}" for i in person + UNITS])
+    one, same, apart = (
+        recognised(started(tmp_path / office), data, keys_of(own, [columns]), shared="s" * 32).shared
+        for office, own in (("north", frame), ("south", south), ("east", other))
+    )
+    assert np.array_equal(one, same)
+    assert not np.isin(one, apart).any()
+
+
 def test_a_column_whose_name_is_like_that_of_several_is_read_as_one(tmp_path: Path) -> None:
     values = ["P1", "3:ab", "²:x", "", ":", "1:a2:bc", "99999999999:z"]
     (one,) = hashed_parts(pd.DataFrame({"home and work": values}))

@@ -188,6 +188,11 @@ def test_figures_follow_from_the_source_unless_a_step_draws_them_anew(
     assert set(masked(run, *steps).exact) == exact
 
 
+@pytest.mark.parametrize(("step", "exact"), [(SequentialTrees(leaf=20), set()), (SHUFFLED, {"land", "ill", *NUMBERS})])
+def test_what_is_computed_from_figures_that_are_drawn_is_drawn(run: Run, step: Step, exact: set[str]) -> None:
+    assert set(masked(run, step, edits=(SUM,)).exact) == exact
+
+
 def test_a_hidden_group_hides_what_edits_compute_from_its_variables_too() -> None:
     step = GroupAnonymity(vital=({"ill": (1,)},), parameter="land", order=("a", "b"), level=1, raises={"a": 25})
     code = LinearEdit(name="code", terms={"land": 1, "code": -1}, dependent="code")
