@@ -14,7 +14,7 @@ from expectations.suite import Suite
 from flows.engine import with_engine
 from flows.plan.model import Plan, PlanFile
 from flows.prepare import Prepared, plan_digest, prepare, read_source
-from tasks.assessment.assess import MaskedSides, assess, with_published_risk
+from tasks.assessment.assess import Assessed, MaskedSides, assess, with_published_risk
 from tasks.assessment.full_release import with_full_release
 from tasks.assessment.game import GamePlan, PlayedGame, play_game
 from tasks.assessment.group_figures import with_group_figures
@@ -213,10 +213,7 @@ def _carry_out(run: Run, file: PlanFile, runner: Runner, rebuild: bool) -> Outco
     validated = step("Check the edits on the masked data", validate_masked, masked, plan.edits, sides.original)
     parts = _for_parts(file, run, sides, step)
     tested = _tested(parts, given, sides, masked, step)
-    assessed = step("Measure risk and utility", assess, run, *tested, plan.assessment, plan.policy)
-    if plan.reference.kind != "holdout" and tested.sides.left_out is not None:
-        asked = (run, *tested, assessed, plan.assessment, plan.policy)
-        assessed = step("Measure risk as it is published", with_published_risk, *asked)
+    assessed = _measured(run, tested, plan, step)
     whole = MaskedSides(sides, masked)
     assessment, members = _with_earlier(parts, given, whole, tested.masked, assessed.assessment, runner)
     if sides.sub_table is not None:
@@ -275,6 +272,15 @@ def _tested(file: PlanFile, given: Prepared, sides: Split, masked: Masked, step:
         return MaskedSides(sides, masked)
     own = given.run.branch("sub-table", "sub-table")
     return MaskedSides(sub, step("Mask the sub-table", mask_part, own, sub.original, plan.steps, plan.edits.edit_set()))
+
+
+def _measured(run: Run, tested: MaskedSides, plan: Plan, step: Callable[..., Any]) -> Assessed:
+    """Return what is measured of all that is tested, and risk as it is published where all members are known."""
+    assessed: Assessed = step("Measure risk and utility", assess, run, *tested, plan.assessment, plan.policy)
+    if plan.reference.kind != "holdout" and tested.sides.left_out is not None:
+        both = (run, *tested, assessed, plan.assessment, plan.policy)
+        assessed = step("Measure risk as it is published", with_published_risk, *both)
+    return assessed
 
 
 def _identity(plan: Plan, digest: str, masking: str) -> PlanIdentity:

@@ -163,12 +163,12 @@ def assess_half(run: Run, half: Sides, masked: Masked, section: AssessmentSectio
 def with_published_risk(
     run: Run, sides: Sides, masked: Masked, assessed: Assessed, section: AssessmentSection, policy: PolicySection
 ) -> Assessed:
-    """Add risk as it is published where an attacker who knows all people knows the members: of a secret part of them.
+    """Add risk as it is published where an attacker who knows all people knows the members: of a secret half of them.
 
-    Such an attacker, who lacks one person's values, would compute for each possible one what would be published. It is
-    measured without the units that utility leaves out; the figures of all units decide.
+    Such an attacker, who lacks one person's values, would compute for each possible one what would be published. The
+    figures of all units decide.
     """
-    left_out = sides.left_out_rows
+    left_out = sides.left_out_rows("risk")
     if left_out is None or not left_out.any():
         return assessed
     part = sides.original.load().take(np.flatnonzero(~left_out))
@@ -250,7 +250,7 @@ def _utility(tables: EncodedTables, sides: Sides, hides: tuple[str, ...], sectio
         None if reference is None else reference.select([n for n in shown if n in reference.schema]),
         settings=UtilitySettings(regressions=section.regressions, triples=section.triples),
         encoded=None if hides else tables,
-        left_out=sides.left_out_rows,
+        left_out=sides.left_out_rows("utility"),
     )
     return _beside_halves(utility, sides, hides)
 

@@ -93,8 +93,9 @@ def draw(run: Run, split: Split, section: SeriesSection) -> Split:
     kept = np.sort(run.rng("series-draw").permutation(n)[section.omitted(n) :])
     rows = np.isin(original.unit_codes, kept)
     drawn = original.take(np.flatnonzero(rows))
-    before = split.left_out_rows
-    left_out = None if before is None else run.workspace.store_arrays("left-out-drawn", rows=before[rows])
+    left_out = split.left_out and run.workspace.store_arrays(
+        "left-out-drawn", **{of: before[rows] for of, before in split.left_out.load().items()}
+    )
     summary = replace(
         split.summary,
         original=len(drawn),

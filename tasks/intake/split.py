@@ -96,8 +96,8 @@ class Sides:
     Parameters
     ----------
     halves : those of a ``cross``, each with the other as its reference
-    left_out : (N,) bool, "rows": original records without which utility is measured, since it is published: of units
-        that a key of the home draws, or of a stated seed; None where a sub-table lacks enough
+    left_out : (N,) bool, "utility" and "risk": original records without which figures are published, of units that a
+        key of the home draws, or of a stated seed; None where a sub-table lacks enough
     """
 
     original: StoredRecords
@@ -105,13 +105,9 @@ class Sides:
     halves: tuple[Sides, ...] = ()
     left_out: StoredArrays | None = None
 
-    @property
-    def left_out_rows(self) -> np.ndarray | None:
-        """The original records that are left out, (N,) bool, read from the workspace."""
-        if self.left_out is None:
-            return None
-        (rows,) = self.left_out.load().values()
-        return rows
+    def left_out_rows(self, of: Literal["utility", "risk"]) -> np.ndarray | None:
+        """Return the original records, (N,) bool, that published figures leave out, read from the workspace."""
+        return None if self.left_out is None else self.left_out.load()[of]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,17 +168,22 @@ def _left_out(run: Run, checked: Checked, stored: StoredRecords) -> StoredArrays
 
 
 def _stored_left_out(run: Run, names: np.ndarray, codes: np.ndarray) -> StoredArrays:
-    """Store which records, of units with such codes, utility is measured without.
+    """Store which records, of units with such codes, published figures leave out: of risk those of half of the units.
 
     Half of them are drawn by a key alone, so that they are the same in every run and do not average out; the others by
     the table, too, so that two tables differ by more than those who joined or left. The key is not that of the halves,
     whose order would tell.
     """
-    streams, chosen = run.streams, np.zeros(len(names), dtype=np.bool_)
-    for purpose in (LEFT_OUT, f"{LEFT_OUT} {streams.data_digest}"):
-        order = _in_persistent_order(names, streams.persistent_key(purpose))
-        chosen[order[~chosen[order]][: left_out_of(len(names))]] = True
-    return run.workspace.store_arrays("left-out", rows=chosen[codes])
+    streams, units = run.streams, len(names)
+    purposes = (LEFT_OUT, f"{LEFT_OUT} {streams.data_digest}")
+    orders = [_in_persistent_order(names, streams.persistent_key(purpose)) for purpose in purposes]
+    drawn = {}
+    for of, each in (("utility", left_out_of(units)), ("risk", units // 4)):
+        chosen = np.zeros(units, dtype=np.bool_)
+        for order in orders:
+            chosen[order[~chosen[order]][:each]] = True
+        drawn[of] = chosen[codes]
+    return run.workspace.store_arrays("left-out", **drawn)
 
 
 def _split(

@@ -111,7 +111,7 @@ def _of_step(arrays: dict[str, np.ndarray], number: int) -> dict[str, np.ndarray
 def _draw(shown: Shown, units: int) -> dict[str, bytes]:
     """Draw without the columns of levels that are not released, and nothing of fewer than so many units."""
     original, released = shown.sides.original.load(), shown.masked.measured.load()
-    if (left_out := shown.sides.left_out_rows) is not None:
+    if (left_out := shown.sides.left_out_rows("utility")) is not None:
         original = original.take(np.flatnonzero(~left_out))
     least = original.records_of(units)
     encoder = Encoder.fit(original)

@@ -327,7 +327,7 @@ def test_risk_is_published_without_a_part_of_the_members_and_decided_with_all(
     released = Microdata(frame, released.schema)
     run, sides, masked = stored(home, original, released, reference)
     left_out = np.arange(len(original)) < 160
-    sides = replace(sides, left_out=run.workspace.store_arrays("left-out", rows=left_out))
+    sides = replace(sides, left_out=run.workspace.store_arrays("left-out", risk=left_out, utility=left_out))
     section, policy = AssessmentSection(), PolicySection()
     assessed = assess(run, sides, masked, section, policy)
     both = with_published_risk(run, sides, masked, assessed, section, policy)
@@ -340,6 +340,6 @@ def test_risk_is_published_without_a_part_of_the_members_and_decided_with_all(
     assert verdict["unusually close records"].verdict == "fail"
     assert verdict["unusually close records"].figure.startswith("at most 10 (")
     assert verdict["unusually close records"].figure.endswith(", of a part of the units; all of them decide")
-    nobody = replace(sides, left_out=run.workspace.store_arrays("nobody", rows=np.zeros(len(original), dtype=bool)))
+    nobody = replace(sides, left_out=run.workspace.store_arrays("nobody", risk=~left_out & left_out))
     for known in (replace(sides, left_out=None), nobody):
         assert with_published_risk(run, known, masked, assessed, section, policy) is assessed

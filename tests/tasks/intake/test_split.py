@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import pytest
@@ -181,27 +181,31 @@ def test_a_home_always_sets_the_same_people_apart(home: Home, tmp_path: Path, id
     assert len(first ^ elsewhere) > 100
 
 
-def without(done: Split) -> set[float]:
-    rows = done.left_out_rows
+def without(done: Split, of: Literal["utility", "risk"]) -> set[float]:
+    rows = done.left_out_rows(of)
     assert rows is not None
     return set(done.original.load().frame["age"][rows])
 
 
+@pytest.mark.parametrize(("of", "one_in"), [("utility", 10), ("risk", 4)])
 @pytest.mark.parametrize("kind", ["holdout", "cross", "leave-one-out"])
-def test_utility_leaves_out_half_of_its_units_in_every_run_and_half_by_the_table(home: Home, kind: Any) -> None:
+def test_published_figures_leave_out_half_of_these_units_in_every_run_and_half_by_the_table(
+    home: Home, kind: Any, of: Literal["utility", "risk"], one_in: int
+) -> None:
     frame = table(1000).assign(age=[i + 0.5 for i in range(1000)])
     later = pd.concat([frame[5:], table(5, first=1000).assign(age=[i + 0.5 for i in range(1000, 1005)])])
     section = ReferenceSection(kind=kind)
     drawn = []
     for month, one in (("first", frame), ("first", frame), ("second", later)):
         given = started(home, one)
-        drawn.append(without(replace(given, run=given.run.bound_to(month)).split(section)))
+        drawn.append(without(replace(given, run=given.run.bound_to(month)).split(section), of))
     first, again, second = drawn
-    each = 50 if kind == "holdout" else 100
+    each = (500 if kind == "holdout" else 1000) // one_in
     assert first == again
     assert len(first) == len(second) == 2 * each
-    # By chance a tenth of the others are drawn again.
-    assert 0.9 * each <= len(first & second) <= 1.3 * each
+    # Of the others some are drawn again by chance: as large a share as is drawn of those that are left.
+    again_by_chance = each / (one_in - 1)
+    assert abs(len(first & second) - each - again_by_chance) <= 5 + 3 * again_by_chance**0.5
 
 
 def test_a_sub_table_of_nearly_all_leaves_units_out_of_utility(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +216,7 @@ def test_a_sub_table_of_nearly_all_leaves_units_out_of_utility(home: Home, monke
         section, declared = ReferenceSection(kind="cross"), Declared(VARIABLES)
         done = split(run, given.checked, section, declared, given.base, 500)
         assert done.left_out is None
-        rows = done.sub_table.left_out_rows
+        rows = done.sub_table.left_out_rows("utility")
         assert (None if rows is None else int(rows.sum())) == left_out
 
 
