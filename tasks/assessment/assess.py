@@ -36,6 +36,9 @@ from tasks.masking.anonymize import ContinuousForm, Masked
 from tasks.policy.assessment import Assessment, ExternalFiles, Half, RareLevels, Records, ReferenceOverlap
 from tasks.policy.section import PolicySection
 
+# As of `AssessmentSection.k`.
+FEWEST_NEIGHBOURS = 2
+
 
 class AssessmentSection(Section):
     """How disclosure risk and utility are measured.
@@ -172,7 +175,11 @@ def with_published_risk(
     if left_out is None or not left_out.any():
         return assessed
     part = sides.original.load().take(np.flatnonzero(~left_out))
+    neighbours = len(part) - int(np.bincount(part.unit_codes).max(initial=0)) - 1
+    if neighbours < FEWEST_NEIGHBOURS:
+        return assessed
     settings = section.settings(policy, rows_linked=masked.keeps_records)
+    settings = replace(settings, k=min(settings.k, neighbours))
     _, risk, curves = _measured(run.rng("assess-published"), part, sides, masked, settings)
     stored = run.workspace.store_arrays("curves-published", **curves.named())
     return Assessed(replace(assessed.assessment, risk_published=risk), stored)

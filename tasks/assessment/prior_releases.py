@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from anoncore.encoding import Encoder
@@ -78,16 +79,20 @@ def _apart(run: Run, earlier: tuple[Predecessor, ...], checked: Checked, sides: 
 
 
 def _attacked(
-    run: Run, folders: list[Path], sides: Sides, masked: Masked, section: AssessmentSection
+    run: Run, folders: list[Path], sides: Split, masked: Masked, section: AssessmentSection
 ) -> tuple[int, AveragingAttack | None]:
     """Return how many releases could be compared, and the attack with them and the candidate.
 
+    Where all units are in the release those are attacked of whom risk is published.
     A release in finer levels than the candidate's is recoded as this is; one in levels that cannot be compared is not.
     """
     names = comparable(sides.original.load(), candidate := masked.measured.load(), masked)
     if not names:
         return 0, None
     people = recoded_people(sides, names, masked.recodings)
+    left_out = None if sides.summary.kind == "holdout" else sides.left_out_rows("risk")
+    if left_out is not None:
+        people = people[0].take(np.flatnonzero(~left_out)), people[1]
     found = (in_levels_of(people[0], whole_release(run, folder), masked.recodings) for folder in folders)
     before = [table for table, _ in found if table is not None and table.schema.names == people[0].schema.names]
     attack = by_all_releases(run, people, [*before, candidate], section) if before else None

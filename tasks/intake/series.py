@@ -79,7 +79,8 @@ class SeriesSection(Section):
         return (
             *((joined,) if self.pseudonym else ()),
             f"of {units} statistical units {self.omitted(units)} were left out at random, drawn anew for every "
-            f"release: {hidden if self.too_few else law}",
+            f"release: {hidden if self.too_few else law}; weights are those of the units drawn: sums over the "
+            f"population are {units / max(1, units - self.omitted(units)):.2f} times as large",
         )
 
 

@@ -97,7 +97,8 @@ class Sides:
     ----------
     halves : those of a ``cross``, each with the other as its reference
     left_out : (N,) bool, "utility" and "risk": original records without which figures are published, of units that a
-        key of the home draws, or of a stated seed; None where a sub-table lacks enough
+        key of the home draws, or of a stated seed; None where a sub-table has at most half of all, no record of
+        utility where it lacks enough
     """
 
     original: StoredRecords
@@ -145,9 +146,11 @@ def split(
     sub = sides.sub_table
     if sub is None:
         return replace(sides, left_out=_left_out(run, checked, sides.original))
-    if _lacks_enough(len(sub.original.load()), sides.summary.original_units):
+    of, units = sub.original.load().n_units, sides.summary.original_units
+    if 2 * of <= units:
         return sides
-    return replace(sides, sub_table=replace(sub, left_out=_left_out(run, checked, sub.original)))
+    left_out = _left_out(run, checked, sub.original, of_utility=not _lacks_enough(of, units))
+    return replace(sides, sub_table=replace(sub, left_out=left_out))
 
 
 def left_out_of(units: int) -> int:
@@ -160,14 +163,14 @@ def _lacks_enough(of: int, units: int) -> bool:
     return units - of >= left_out_of(units)
 
 
-def _left_out(run: Run, checked: Checked, stored: StoredRecords) -> StoredArrays:
+def _left_out(run: Run, checked: Checked, stored: StoredRecords, *, of_utility: bool = True) -> StoredArrays:
     original = stored.load()
     known = _known(original, None if checked.keys is None else checked.keys.load())
     names = persistent_names(known, original.unit_codes, _hashed(original.frame))
-    return _stored_left_out(run, names, original.unit_codes)
+    return _stored_left_out(run, names, original.unit_codes, of_utility)
 
 
-def _stored_left_out(run: Run, names: np.ndarray, codes: np.ndarray) -> StoredArrays:
+def _stored_left_out(run: Run, names: np.ndarray, codes: np.ndarray, of_utility: bool) -> StoredArrays:
     """Store which records, of units with such codes, published figures leave out: of risk those of half of the units.
 
     Half of them are drawn by a key alone, so that they are the same in every run and do not average out; the others by
@@ -178,7 +181,7 @@ def _stored_left_out(run: Run, names: np.ndarray, codes: np.ndarray) -> StoredAr
     purposes = (LEFT_OUT, f"{LEFT_OUT} {streams.data_digest}")
     orders = [_in_persistent_order(names, streams.persistent_key(purpose)) for purpose in purposes]
     drawn = {}
-    for of, each in (("utility", left_out_of(units)), ("risk", units // 4)):
+    for of, each in (("utility", left_out_of(units) if of_utility else 0), ("risk", units // 4)):
         chosen = np.zeros(units, dtype=np.bool_)
         for order in orders:
             chosen[order[~chosen[order]][:each]] = True
@@ -254,8 +257,10 @@ def _split_partitions(run: Run, source: StoredPartitions, section: ReferenceSect
     source.executor.store.remove(source.table.column(drawn))
     rows = np.sort(np.concatenate([first[:SUB_TABLE], second[0][:SUB_TABLE]]) if cross else first[:SUB_TABLE])
     left_out = None
-    if not _lacks_enough(len(rows), units if cross else masked):
-        left_out = _stored_left_out(run, np.concatenate([*source.chunks(NAME)])[rows], np.arange(len(rows)))
+    of_all = units if cross else masked
+    if 2 * len(rows) > of_all:
+        names, enough = np.concatenate([*source.chunks(NAME)])[rows], _lacks_enough(len(rows), of_all)
+        left_out = _stored_left_out(run, names, np.arange(len(rows)), not enough)
     if section.kind == "leave-one-out":
         sub = Sides(_first(run, "sub-table", source.at, first), None, left_out=left_out)
         return _leave_one_out(source, units, units, sub)

@@ -25,7 +25,7 @@ from anoncore.utility import UtilityReport
 from tasks.common import values
 from tasks.common.errors import Refused
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,13 @@ def published(assessment: Assessment) -> PublishedAssessment:
     rules = _rules()
     step = step_of(assessment.records.original)
     own = _named(assessment, "", rules, step)
+    risk, part = assessment.risk, assessment.risk_published
+    if part is not None:
+        # Before scores become levels, the measures are of all units.
+        own["continuous_form"] = None
     shown = PublishedAssessment(
-        risk=_risk(assessment.risk_published or assessment.risk, rules, step),
-        risk_of_part=assessment.risk_published is not None,
+        risk=_risk(risk, rules, step) if part is None else _risk(part, rules, step_of(part.queries.of)),
+        risk_of_part=part is not None,
         is_external=assessment.is_external,
         halves=tuple(
             Half(risk=_risk(half.risk, rules, step_of(half.records.original)), **_named(half, "", rules, step))

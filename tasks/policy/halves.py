@@ -32,6 +32,7 @@ OPEN_FIRST = ("fail", "not tested", "inconclusive")
 OWN = "halves, each in its own worst form"
 EACH = "two halves of the units were masked by the whole plan and tested with each other as non-members"
 BOTH = "of both halves together"
+WHOLE_IS_WITHIN = "; all records pass"
 
 
 def results_of(gate: Gate, assessment: Assessment | PublishedAssessment, policy: Section) -> tuple[GateResult, ...]:
@@ -153,7 +154,7 @@ def _weighed(joined: GateResult, whole: GateResult | None) -> GateResult:
     """Return the failure of a half as a question where all records are shown to be within the limit."""
     if whole is None or (joined.verdict, whole.verdict) != ("fail", "pass"):
         return joined
-    return replace(joined, verdict="inconclusive", meaning=f"{joined.meaning}; all records pass: {whole.figure}")
+    return replace(joined, verdict="inconclusive", meaning=f"{joined.meaning}{WHOLE_IS_WITHIN}: {whole.figure}")
 
 
 def _bounded(worst: BoundedFigure, upper: float) -> str:

@@ -244,7 +244,9 @@ def published_series(series: Series | None, step: float) -> Series | None:
 def _read_off(attack: Differencing | None) -> Differencing | None:
     if attack is None:
         return None
-    ways = coarse(attack.ways, step_above(RECORDS_PER_STEP / attack.n_joined, STEPS[0]))
+    # Of so many at least: which step it is must not depend on one person.
+    step = step_above(RECORDS_PER_STEP / max(RECORDS_PER_STEP, attack.n_joined // 10 * 10), STEPS[0])
+    ways = tuple(replace(coarse(way, step), control=0.5) if way.traced else coarse(way, step) for way in attack.ways)
     return replace(attack, ways=ways, n_joined=at_least_ten(attack.n_joined))
 
 

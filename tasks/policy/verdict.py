@@ -10,12 +10,13 @@ from tasks.policy.assessment import Assessment
 from tasks.policy.disclosure_control import published
 from tasks.policy.gate import Chance, Gate, GateResult
 from tasks.policy.gates import GATES
-from tasks.policy.halves import results_of
+from tasks.policy.halves import WHOLE_IS_WITHIN, results_of
 from tasks.policy.published import PublishedAssessment
 from tasks.policy.rounding import rounded_up
 from tasks.policy.section import PolicySection
 
 Decision = Literal["publish", "reject", "await"]
+NOT_SHOWN = "decided by figures of all units; the half of them that is published has none"
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Verdict:
         worst = self.nearest_limit
         if worst is not None and worst.bounds is not None:
             upper, limit = worst.bounds.upper, worst.bounds.passes_within
-            within = ", within it before it was rounded" if worst.verdict == "pass" else ", not shown to be within it"
+            within = ", within it by exact figures" if worst.verdict == "pass" else ", not shown to be within it"
             shown = rounded_up(upper, 3)
             figure = f"at most {shown}, limit {limit:.3g}{within if float(shown) > limit else ''}"
             parts.append(f"{'nearest its limit: ' * bool(parts)}{worst.name}: {figure}")
@@ -90,23 +91,27 @@ def _results(gate: Gate, assessment: Assessment, shown: PublishedAssessment, pol
     if not gate.publishes:
         return list(exact)
     texts = {one.name: one for one in results_of(gate, shown, policy)}
-    return [_with_verdict(one, texts.get(one.name) or _without_figures(one), shown.risk_of_part) for one in exact]
+    of_part = shown.risk_of_part and any(name.startswith("risk.") for name in gate.publishes)
+    return [_with_verdict(one, texts.get(one.name) or _without_figures(one), of_part) for one in exact]
 
 
 def _without_figures(exact: GateResult) -> GateResult:
     """Return what the published part of the units has no figure for."""
-    return replace(exact, figure="not shown", bounds=None, chance=None)
+    static = GateResult(exact.name, exact.verdict, "not shown", exact.limit, "not shown", 0, NOT_SHOWN)
+    return replace(static, topic=exact.topic)
 
 
 def _with_verdict(exact: GateResult, text: GateResult, of_part: bool) -> GateResult:
     # Of tests, counts in tens look worse than they are; a p-value below its level would contradict the verdict.
     is_compared = text.topic == "Utility" or text.bounds is not None or (text.chance and _by_chance(text, text.chance))
-    figure = text.figure
-    if text.verdict != exact.verdict and of_part and text.topic == "Risk":
-        figure = f"{text.figure}, of a part of the units; all of them decide"
-    elif text.verdict != exact.verdict and is_compared:
-        figure = f"{text.figure}, decided before it was rounded"
-    return replace(text, verdict=exact.verdict, figure=figure, moved=exact.moved)
+    how, meaning = "", text.meaning
+    if text.verdict != exact.verdict and (of_part or is_compared):
+        how = ", decided by exact figures of all units" if of_part else ", decided before it was rounded"
+    if exact.verdict == "fail":
+        meaning = meaning.partition(WHOLE_IS_WITHIN)[0]
+    # The variables that drive the exact figure are those to change.
+    shown = replace(text, variables=exact.variables, moved=exact.moved)
+    return replace(shown, verdict=exact.verdict, figure=f"{text.figure}{how}", meaning=meaning)
 
 
 def _by_chance(text: GateResult, chance: Chance) -> bool:

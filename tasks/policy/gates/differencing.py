@@ -60,7 +60,7 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: DifferencingL
         bounds = f"{worst.excess:+.2f}, shown > {rounded_down(worst.lower, 2, '+')}, by {worst.way}; of all ≤ "
         figure = [
             f"{bounds}{rounded_up(max(attack.upper for attack in shown), 2, '+')}",
-            *_undecided(shown, policy),
+            *(_undecided(shown, policy) if any(one.verdict == "inconclusive" for one in series.pairs) else ()),
             *figure,
         ]
         if any(one.attack and one.attack.verdict(policy.differencing) != one.verdict for one in series.pairs):

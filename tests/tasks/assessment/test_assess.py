@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from tasks.intake.split import Sides
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import Assessment, RareLevels, Records
 from tasks.policy.disclosure_control import published
+from tasks.policy.rounding import step_of
 from tasks.policy.section import PolicySection
 from tasks.policy.verdict import decide
 
@@ -339,7 +341,23 @@ def test_risk_is_published_without_a_part_of_the_members_and_decided_with_all(
     verdict = {one.name: one for one in decide(figures, policy).gates}
     assert verdict["unusually close records"].verdict == "fail"
     assert verdict["unusually close records"].figure.startswith("at most 10 (")
-    assert verdict["unusually close records"].figure.endswith(", of a part of the units; all of them decide")
+    assert verdict["unusually close records"].figure.endswith(", decided by exact figures of all units")
+    # No figure of the published part counts more members than it has, and its step is that of so many.
+    told = json.dumps(shown.risk, default=vars)
+    assert max(map(int, re.findall(r'"(?:n_members|n_queries|n_people)": (\d+)', told))) == len(original) - 160
+    assert shown.continuous_form is None
+    excess = shown.risk.comparison.distance.sup_excess / step_of(len(original) - 160)
+    assert excess == pytest.approx(round(excess))
     nobody = replace(sides, left_out=run.workspace.store_arrays("nobody", risk=~left_out & left_out))
     for known in (replace(sides, left_out=None), nobody):
         assert with_published_risk(run, known, masked, assessed, section, policy) is assessed
+
+
+def test_a_part_with_few_neighbours_is_measured_with_fewer(home: Home, people: Microdata) -> None:
+    few = people.take(np.arange(45))
+    run, sides, masked = stored(home, few, people.take(np.arange(45, 90)), None)
+    left_out = run.workspace.store_arrays("left-out", risk=np.arange(45) < 22, utility=np.zeros(45, dtype=bool))
+    section, policy, sides = AssessmentSection(k=25), PolicySection(), replace(sides, left_out=left_out)
+    assessed = assess(run, sides, masked, section, policy)
+    found = with_published_risk(run, sides, masked, assessed, section, policy).assessment
+    assert (found.risk.k, found.risk_published.k) == (25, 21)

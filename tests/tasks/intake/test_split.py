@@ -208,16 +208,18 @@ def test_published_figures_leave_out_half_of_these_units_in_every_run_and_half_b
     assert abs(len(first & second) - each - again_by_chance) <= 5 + 3 * again_by_chance**0.5
 
 
-def test_a_sub_table_of_nearly_all_leaves_units_out_of_utility(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sub_table_leaves_out_of_published_figures_what_all_units_do_not_lack(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given = started(home, table(1000).assign(age=[i + 0.5 for i in range(1000)]))
-    for size, left_out in ((495, 198), (300, None)):
+    for size, utility, risk in ((495, 198, 494), (300, 0, 300), (250, None, None)):
         monkeypatch.setattr("tasks.intake.split.SUB_TABLE", size)
         run = replace(given.run, workspace=given.run.workspace.branch(f"sub-{size}"))
         section, declared = ReferenceSection(kind="cross"), Declared(VARIABLES)
         done = split(run, given.checked, section, declared, given.base, 500)
         assert done.left_out is None
-        rows = done.sub_table.left_out_rows("utility")
-        assert (None if rows is None else int(rows.sum())) == left_out
+        drawn = [done.sub_table.left_out_rows(of) for of in ("utility", "risk")]
+        assert [None if rows is None else int(rows.sum()) for rows in drawn] == [utility, risk]
 
 
 def test_equal_records_are_told_apart_and_fall_on_both_sides(home: Home) -> None:
