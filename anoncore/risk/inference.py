@@ -202,6 +202,9 @@ def attribute_inference(
     names = shared_variables((original, released, reference))
     if len(names) < 2 or not min(map(len, (original, released, reference))):
         return None
+    # What is the same for everybody is no secret, and its 100 % right guesses would hide the worst variable.
+    varying = [name for name in names if _varies(name, original, reference)]
+    names = varying if len(varying) > 1 else names
     search = _Search.of((original, released, reference), names, settings, rng)
     known = np.array([name in settings.quasi_identifiers for name in names])
     attempts = [
@@ -236,6 +239,11 @@ def attribute_inference(
         n_tests=tests,
         verdict=worst_of({one.verdict for one in worst}),
     )
+
+
+def _varies(name: str, *people: Microdata) -> bool:
+    values = np.concatenate(aligned_values(people, name))
+    return len(np.unique(values)) > 1
 
 
 def _shown(one: AttributeInference) -> tuple[float, float]:

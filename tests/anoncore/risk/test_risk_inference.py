@@ -154,3 +154,16 @@ def test_a_statistical_unit_is_asked_about_once():
     a, b, c = (people(100, seed) for seed in (18, 19, 20))
     found = guessed(a.with_units(np.arange(100) // 4), b, c, trees=0)
     assert (found.n_members, found.n_nonmembers) == (25, 100)
+
+
+def test_what_is_the_same_for_everybody_is_no_secret():
+    def with_constant(table):
+        schema = Schema([*SCHEMA, Variable("weight", "continuous"), Variable("country", "nominal")])
+        return Microdata(table.frame.assign(weight=100.0, country="x"), schema)
+
+    members, others, released = (people(400, seed) for seed in range(3))
+    found = guessed(*map(with_constant, (members, others, released)), trees=1)
+    assert {one.name for one in found.variables} == set(SCHEMA.names)
+    assert found.n_tests == guessed(members, others, released, trees=1).n_tests
+    alone = [with_constant(table).select(["level0", "weight"]) for table in (members, others, released)]
+    assert {one.name for one in guessed(*alone, trees=1).variables} == {"level0", "weight"}
