@@ -207,7 +207,7 @@ def _next_steps(outcome: Outcome, home: Home) -> None:
     names = (unit_changes.NAME, differencing.NAME, attempts.NAME)
     waits = [g for g in results if g.name in names and g.verdict == "inconclusive"]
     for one in waits:
-        line("Next", one.name + one.needed)
+        line("Next", f"{one.name}: {one.needed.removeprefix('; ')}")
     others = [g for g in results if g.verdict in OPEN and g not in waits]
     of_steps = [page for page in custodian_paths(home, outcome.release) if page.name.startswith("custodian-step")]
     if of_steps and any(g.topic == "Claims" for g in others):
