@@ -96,7 +96,7 @@ def test_a_month_with_few_newcomers_waits_and_says_why(office, home, people, cap
     assert len(said(capsys, *command, "--all").splitlines()) > len(brief.splitlines())
     with pytest.raises(typer.Exit):
         shown.finish(third, home, as_json=False, seconds=1.0)
-    assert f"Next    {CHANGE}; run the plan again when more have joined" in capsys.readouterr().out
+    assert f"Next    {CHANGE}: run the plan again when more have joined" in capsys.readouterr().out
     stored = np.load(home.members_of(second.release))
     assert stored["identities"].shape == (300,)
     assert home.members_of(second.release).stat().st_mode & 0o077 == 0
