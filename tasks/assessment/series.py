@@ -20,7 +20,7 @@ from tasks.assessment.prior_releases import comparable, in_levels_of, released_r
 from tasks.common.partitions import StoredPartitions
 from tasks.common.run import Run
 from tasks.intake.members import recognise
-from tasks.intake.split import Sides, left_out_of
+from tasks.intake.split import Sides
 from tasks.intake.validate import Checked
 from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import PairDifferencing, Series, UnitChanges
@@ -29,14 +29,12 @@ from tasks.record.attempts import rejected_attempts
 from tasks.record.entry import ReleaseFacts
 from tasks.record.exchange import by_other_secrets, releases_elsewhere
 from tasks.record.members import Members, counted
-from tasks.record.predecessors import IN_COMMON, Lineage, Predecessor, predecessors
+from tasks.record.predecessors import IN_COMMON, Lineage, Predecessor, nearly_as_many, predecessors
 
 # Earlier releases that are subtracted: those since which fewest units joined.
 AT_MOST = 12
 # Releases that are compared by their figures: those whose numbers of records are nearest.
 BY_FIGURES = 50
-# Of the records, by so many at most the releases of nearly the same units differ, or by as many as hide single ones.
-NEARLY = 0.02
 # A unit is large where the square of its records times this is more than the variance of a count, in shares: it moves
 # the count by more than twice what one unit does where 200 of one record are left out.
 LARGE = 50.0
@@ -263,8 +261,7 @@ def _nearest_in_size(run: Run, but: set[str], records: int) -> list[tuple[bool, 
     sizes = [(released_records(folder), folder) for folder in folders]
     differences = [(0 if size is None else abs(size - records), folder) for size, folder in sizes]
     nearest = sorted(differences, key=itemgetter(0))[:BY_FIGURES]
-    most = max(NEARLY * records, left_out_of(records))
-    return [(difference <= most, folder) for difference, folder in nearest]
+    return [(nearly_as_many(records, records + difference), folder) for difference, folder in nearest]
 
 
 def _subtracted(

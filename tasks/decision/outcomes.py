@@ -13,10 +13,10 @@ from tasks.policy.gate import GateResult
 from tasks.record import ledger
 from tasks.record.approval_rule import WaitingCandidate
 from tasks.record.dossier import Dossier
-from tasks.record.entry import Event, Facts, LedgerEntry, MirrorFacts, ReleaseFacts
+from tasks.record.entry import Event, ExchangeFacts, Facts, LedgerEntry, MirrorFacts, ReleaseFacts
 from tasks.record.members import members_of
 from tasks.record.mirrored import Mirrors
-from tasks.record.predecessors import Lineage, predecessors
+from tasks.record.predecessors import Lineage, nearly_as_many, predecessors
 from tasks.record.replay import LedgerReplay
 from tasks.tracking import mlflow as track
 from tasks.tracking.curves import mirror_curves
@@ -112,12 +112,21 @@ def published_before(home: Home, plan: str, data: str, records: str) -> int:
 def overtaken_by(home: Home, waiting: WaitingCandidate) -> str:
     """Return a release that was published since a candidate was made, and with which it was not measured; else "".
 
-    Of the same plan, data or units under any plan, or of units of which it is not known whether they are the same.
+    Of the same plan, data or units under any plan, or of units of which it is not known whether they are the same: also
+    of nearly as many, whose figures a new run compares. What another office has released of units that it shares a
+    secret about counts, too, once its digests were imported.
     """
     facts = waiting.facts
-    made = ledger.of_release(home, facts.release, "awaiting")[-1].number
-    since = predecessors(home, Lineage.of(facts), members_of(home, facts.release), after=made)
-    return next((one.facts.release for one in since if one.facts.release != facts.release), "")
+    made, now = ledger.of_release(home, facts.release, "awaiting")[-1].number, members_of(home, facts.release)
+    since = [one.facts for one in predecessors(home, Lineage.of(facts), now, after=made)]
+    if now is not None:
+        later = (e.facts for e in ledger.find(home, ReleaseFacts, "published") if e.number > made)
+        sizes = ((one, members_of(home, one.release)) for one in later)
+        since += [one for one, before in sizes if before is not None and nearly_as_many(now.count, before.count)]
+        imported = [e.facts for e in ledger.find(home, ExchangeFacts, "digests-imported") if e.number > made]
+        if imported and len(now.shared_key):
+            return f"a release of {imported[-1].office}"
+    return next((one.release for one in since if one.release != facts.release), "")
 
 
 def waiting_candidate(home: Home, release: str) -> WaitingCandidate:

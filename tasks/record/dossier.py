@@ -139,8 +139,11 @@ class SplitSummary:
 
     @property
     def published(self) -> SplitSummary:
-        """The summary with records that coincide to the next ten: an exact number depends on single people."""
-        return replace(self, coinciding=at_least_ten(self.coinciding))
+        """The summary with records that coincide to the next ten: an exact number depends on single people.
+
+        Beside a file, which an attacker may have, no number is published: it would follow from all members.
+        """
+        return replace(self, coinciding=0 if self.kind == "file" else at_least_ten(self.coinciding))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from anoncore.method import enough_left_out
 from tasks.common.home import Home
 from tasks.record import ledger
 from tasks.record.entry import ReleaseFacts
@@ -12,6 +13,8 @@ from tasks.record.members import Members, members_of, share_units
 
 # So many units in common make another plan's release an earlier one; no plan can raise it and escape the comparison.
 IN_COMMON = 5
+# Of the records, by so many at most the releases of nearly the same units differ, or by as many as hide single ones.
+NEARLY = 0.02
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,11 @@ class Predecessor:
         """Return the units of this release; None where it cannot be known which of them another has."""
         before = members_of(home, self.facts.release) if self.units else None
         return None if before is None else self.known(before)
+
+
+def nearly_as_many(one: int, other: int) -> bool:
+    """Return whether two releases are so nearly as large that they may be of the same people."""
+    return abs(one - other) <= max(NEARLY * one, enough_left_out(one // 10))
 
 
 def predecessors(home: Home, lineage: Lineage, now: Members | None, *, after: int = 0) -> tuple[Predecessor, ...]:

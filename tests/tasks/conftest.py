@@ -62,8 +62,9 @@ class Office:
         return run, Candidate(folder, dossier)
 
     def units(self, candidate: Candidate) -> Members:
-        """Return ten people, the same for the same data."""
-        people = np.arange(10, dtype=np.uint64) + np.uint64(100 * int(candidate.dossier.source.digest[0], 16))
+        """Return ten people, or fifty of data whose digest begins with 8, the same for the same data."""
+        first = int(candidate.dossier.source.digest[0], 16)
+        people = np.arange(50 if first == 8 else 10, dtype=np.uint64) + np.uint64(100 * first)
         return Members.of(self.home, people, people, ["x"], named=10)
 
     def waiting(self, content: str = "a", **more: Any) -> tuple[str, str]:
