@@ -66,7 +66,7 @@ def judged(name: str, seed: int, people: int) -> dict[str, dict[str, Any]]:
         drafted["source"]["path"] = "a.csv"
         references: list[dict[str, Any]] = [{"kind": "cross"}]
         for file in ("b.csv", "c.csv"):
-            _with_levels_of(base / "a.csv", base / file, drafted["variables"])
+            with_known_levels(base / "a.csv", base / file, drafted["variables"])
             other = {**drafted["source"], "path": file}
             references.append({"kind": "file", "source": other, "disjoint_by": "custodian"})
         return {
@@ -75,11 +75,13 @@ def judged(name: str, seed: int, people: int) -> dict[str, dict[str, Any]]:
         }
 
 
-def _with_levels_of(masked: Path, others: Path, variables: Sequence[dict[str, Any]]) -> None:
+def with_known_levels(masked: Path, others: Path, variables: Sequence[dict[str, Any]]) -> None:
     """Leave out the others with a level that nobody who is masked has: a file with one is refused."""
     known, given = (pd.read_csv(file, dtype=str) for file in (masked, others))
     levels = [v["name"] for v in variables if v["kind"] != "continuous" and v.get("role") != "identifier"]
-    alike = np.logical_and.reduce([given[n].isin(known[n]) | given[n].isna() for n in levels if n in given])
+    alike = np.ones(len(given), dtype=bool)
+    for n in (name for name in levels if name in given):
+        alike &= given[n].isin(known[n]) | given[n].isna()
     given[alike].to_csv(others, index=False)
 
 

@@ -64,7 +64,7 @@ def measured(folder: Path, unit: list[str]) -> dict[str, Any]:
     release = pd.read_parquet(found[0])
     members, others = (pd.read_csv(folder / f"{name}.csv", low_memory=False) for name in ("members", "others"))
     same = [name for name in release if name in members]
-    whole = pd.concat([table[same] for table in (members, others, release)], ignore_index=True).apply(_comparable)
+    whole = pd.concat([table[same] for table in (members, others, release)], ignore_index=True).apply(comparable)
     ends = len(members), len(members) + len(others)
     own, strangers, rows = whole[: ends[0]], whole[ends[0] : ends[1]], whole[ends[1] :]
     units = _units(members, unit)
@@ -75,7 +75,7 @@ def measured(folder: Path, unit: list[str]) -> dict[str, Any]:
     }
 
 
-def _comparable(column: pd.Series) -> pd.Series:
+def comparable(column: pd.Series) -> pd.Series:
     """Return a column as numbers where all of its values are, else as text."""
     text = column.astype("string")
     numbers = pd.to_numeric(text, errors="coerce").astype(np.float64)
@@ -110,7 +110,7 @@ def attacks(
     scores["parts"] = _parts(tables, rng)
     scores["classifier"] = _classified(rows, population, asked)
     scores["products"] = _products(rows, population, asked)
-    return {name: _area(values, len(one)) for name, values in scores.items()}
+    return {name: area(values, len(one)) for name, values in scores.items()}
 
 
 def _encoded(tables: list[pd.DataFrame]) -> list[Floats]:
@@ -168,9 +168,9 @@ def _classified(rows: Floats, population: Floats, asked: Floats) -> Floats:
     return np.asarray(model.fit(learnt, is_released).predict_proba(asked)[:, 1], dtype=np.float64)
 
 
-def _area(scores: Floats, members: int) -> dict[str, float]:
+def area(scores: Floats, members: int) -> dict[str, float]:
     ranks, n = rankdata(scores), len(scores)
-    area = (ranks[:members].sum() - members * (members + 1) / 2) / (members * (n - members))
+    under = (ranks[:members].sum() - members * (members + 1) / 2) / (members * (n - members))
     # Ties are broken at random: those of equal score are as many members as not.
     jitter = np.random.default_rng(2).random(n)
     first = np.lexsort((jitter, -scores))[: max(20, round(SUREST * n))]
@@ -178,7 +178,7 @@ def _area(scores: Floats, members: int) -> dict[str, float]:
     p = binomtest(right, len(first), members / n, "greater").pvalue
     error = np.sqrt((1 / members + 1 / (n - members)) / 12)
     return {
-        "area": round(float(area), 4),
+        "area": round(float(under), 4),
         "error": round(float(error), 4),
         "surest": round(right / len(first), 3),
         "p": p,

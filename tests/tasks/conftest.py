@@ -27,10 +27,13 @@ from tests.tasks.dossiers import RUN, small_dossier
 
 
 class Office:
-    """A home, and what a run leaves for `conclude`: an assessed candidate with its dossier."""
+    """A home, and what a run leaves for `conclude`: an assessed candidate with its dossier.
 
-    def __init__(self, base: Path) -> None:
-        self.base = base
+    With a secret that other homes share, its releases hold digests for them.
+    """
+
+    def __init__(self, base: Path, secret: str = "") -> None:
+        self.base, self.secret = base, secret
         self.home = Home.locate(base / "home")
 
     def assessed(self, decision: str = "await", content: str = "a", **more: Any) -> tuple[Run, Candidate]:
@@ -65,7 +68,8 @@ class Office:
         """Return ten people, or fifty of data whose digest begins with 8, the same for the same data."""
         first = int(candidate.dossier.source.digest[0], 16)
         people = np.arange(50 if first == 8 else 10, dtype=np.uint64) + np.uint64(100 * first)
-        return Members.of(self.home, people, people, ["x"], named=10)
+        members = Members.of(self.home, people, people, ["x"], named=10)
+        return members.shared_by(self.secret, [people]) if self.secret else members
 
     def waiting(self, content: str = "a", **more: Any) -> tuple[str, str]:
         """Leave a candidate that waits; return its id and its dossier's digest."""

@@ -27,11 +27,12 @@ from tasks.policy.gates.unit_changes import NAME as CHANGE
 from tasks.publication import deliver, withdraw
 from tasks.publication.manifest import verify_release
 from tasks.publication.targets import Target
-from tasks.record import approvers, ledger, secret_keys
+from tasks.record import approvers, exchange, ledger, secret_keys
 from tasks.record.approval_rule import APPROVAL
 from tasks.record.decision import Decision, sign
 from tasks.record.dossier import read_dossier
 from tasks.record.entry import ReleaseFacts, SignedDecision
+from tasks.record.signing import public_key
 from tasks.tracking import mlflow as track
 from tests.tasks.facts import enter
 
@@ -506,6 +507,26 @@ def test_what_was_not_measured_with_a_release_published_since_is_not_approved(of
     with pytest.raises(Refused, match=f"{alike} was made before {first} was published, and was not measured together"):
         approve(office, alike, "A. Smith")
     assert approve(office, other, "A. Smith").status == "published", "of many more people, other data and another plan"
+    in_order(office)
+
+
+def test_a_candidate_made_before_another_home_s_digests_came_is_not_approved(office: Any, tmp_path: Path) -> None:
+    secret = "s3cret" * 6
+    office.secret = secret
+    north = type(office)(tmp_path / "north", secret)
+    north.published()
+    for home in (office.home, north.home):
+        make_private(home.path / "secrets")
+        write_private(home.path / "secrets" / "population", secret.encode())
+    write_private(tmp_path / "public.pem", public_key(north.home).encode())
+    release, _ = office.waiting()
+    exchange.export_digests(north.home, "population", tmp_path / "north.json")
+    exchange.import_digests(office.home, "north", tmp_path / "north.json", tmp_path / "public.pem", "population")
+    with pytest.raises(Refused, match="was made before a release of north was published, and was not measured"):
+        approve(office, release, "A. Smith")
+    assert not (office.home.candidates / release).exists()
+    later, _ = office.waiting("b", plan="b" * 64)
+    assert approve(office, later, "A. Smith").status == "published", "it was made after they came"
     in_order(office)
 
 
