@@ -157,6 +157,7 @@ class Drawing:
     # Of the numbers that edits compute from variables so far, those of the source.
     _computed: dict[str, Floats] = field(default_factory=dict)
     _known_cuts: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)
+    _unfit: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.frame = pd.DataFrame(index=pd.RangeIndex(len(self.data) if self.records is None else self.records))
@@ -196,6 +197,8 @@ class Drawing:
                 of_any = attempt >= _ATTEMPTS[0] and attempt % 2
                 values[off] = draws.number(self.rng.integers(len(self.frame), size=len(off)) if of_any else off)
             rows = np.concatenate([wrong, off])
+        else:
+            self._unfit.update(rows.tolist())
         self.frame[variable.name] = _column(source, variable, values)
         self._pairs.append((parts_of_source, self._parts(variable, values), variable.kind == "continuous"))
         self._remember(variable)
@@ -203,6 +206,12 @@ class Drawing:
             drawn = one.edit.solve(self.frame)
             self._pairs.append((one.parts, self._parts(one.variable, drawn), True))
             self._remember_numbers(one.variable, drawn)
+
+    @property
+    def fitting(self) -> Integers:
+        """The numbers of all records: first of those that satisfy every rule as far as is known, then of the others."""
+        is_unfit = np.isin(np.arange(len(self.frame)), list(self._unfit))
+        return np.argsort(is_unfit, kind="stable")
 
     def given(self, variable: Variable, column: pd.Series) -> None:
         """Take a variable that is known of the records to draw: numbers, or levels of the source's."""

@@ -17,6 +17,9 @@ from anoncore.microdata import Microdata, Schema
 from anoncore.parameters import not_below
 from anoncore.release import Release
 
+# One record more is drawn for so many, in place of those that fit nothing they may hold.
+SPARE = 100
+
 
 @dataclass(frozen=True, kw_only=True)
 class SequentialTrees(Method):
@@ -26,8 +29,10 @@ class SequentialTrees(Method):
     before; each released record falls into a leaf by what was already drawn for it, and takes a level of that leaf:
     that of a random record, or in large tables with probabilities that also follow weak relations within leaves. A
     number that many hold (zero, say) and a missing value are levels. Other numbers are drawn by rank and smoothed: no
-    number of fewer than k units is released but by chance, none lies outside the range of the source's, rounded to the
-    variable's precision. A combination that an edit forbids, or that never occurs where it should, is drawn again.
+    number of fewer than k units is released but by chance, none lies beyond the source's extremes, which are rounded
+    outward where fewer than five units hold them, and all are rounded to the variable's precision. A combination that
+    an edit forbids, or that never occurs where it should, is drawn again; of a hundredth more records than are
+    released, those are left out for which nothing that was drawn fits.
     Splits that chance explains are removed.
 
     Nothing is proven about a single record.
@@ -107,12 +112,13 @@ class SequentialTrees(Method):
         names = data.schema.masked
         if not names:
             raise AnonymizationError("there is nothing to draw: no released variable")
-        drawing = Drawing(data, LeafRule(self.leaf, self.significance), self.k, rng)
+        drawing = Drawing(data, LeafRule(self.leaf, self.significance), self.k, rng, len(data) + 1 + len(data) // SPARE)
         for name in (*self.first, *(n for n in names if n not in self.first)):
             drawing.add(data.schema[name], edits)
         schema = data.schema.select(names)
+        rows = drawing.frame[list(names)].iloc[drawing.fitting[: len(data)]].reset_index(drop=True)
         return Release(
-            data=Microdata(drawing.frame[list(names)], schema),
+            data=Microdata(rows, schema),
             claims=(NoFormalGuarantee(evidence=EVIDENCE),),
             keeps_records=False,
             notes=(

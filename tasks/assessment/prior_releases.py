@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +29,7 @@ from tasks.masking.anonymize import Masked
 from tasks.policy.assessment import PriorReleases
 from tasks.policy.section import PolicySection
 from tasks.record.members import counted
-from tasks.record.predecessors import Predecessor
+from tasks.record.predecessors import Predecessor, codebook_of
 
 # The newest; each costs two searches.
 AT_MOST = 50
@@ -196,23 +194,13 @@ def _known(people: Microdata, table: Microdata, name: str) -> float:
     return float(column.notna().mean())
 
 
-def released_records(folder: Path) -> int | None:
-    """Return how many records an earlier release holds; None where its codebook is gone."""
-    return _codebook(folder).get("records")
-
-
-def _codebook(folder: Path) -> dict[str, Any]:
-    book = folder / "codebook.json"
-    return json.loads(book.read_bytes()) if book.is_file() else {}
-
-
 def whole_release(run: Run, folder: Path) -> Microdata | None:
     """Return all variables of an earlier release, by its own codebook; None where it cannot be read.
 
     Levels may have been merged or emptied, and numbers rounded: they are what the release holds.
     """
     file = next((folder / name for name in KINDS if (folder / name).is_file()), None)
-    held = _codebook(folder).get("variables", [])
+    held = codebook_of(folder).get("variables", [])
     if file is None or not held:
         return None
     variables = tuple(Variable(v["name"], v["kind"], temporal=v.get("temporal")) for v in held)

@@ -16,7 +16,7 @@ from anoncore.microdata import Microdata
 from anoncore.recoding import Recoding, recoded
 from anoncore.risk import classified_otherwise, differencing, kept_figures, nearly_same
 from anoncore.risk.scores import Certainty
-from tasks.assessment.prior_releases import comparable, in_levels_of, released_records, whole_release
+from tasks.assessment.prior_releases import comparable, in_levels_of, whole_release
 from tasks.common.partitions import StoredPartitions
 from tasks.common.run import Run
 from tasks.intake.members import recognise
@@ -29,7 +29,7 @@ from tasks.record.attempts import rejected_attempts
 from tasks.record.entry import ReleaseFacts
 from tasks.record.exchange import by_other_secrets, releases_elsewhere
 from tasks.record.members import Members, counted
-from tasks.record.predecessors import IN_COMMON, Lineage, Predecessor, nearly_as_many, predecessors
+from tasks.record.predecessors import IN_COMMON, Lineage, Predecessor, nearly_as_many, predecessors, released_records
 
 # Earlier releases that are subtracted: those since which fewest units joined.
 AT_MOST = 12
@@ -130,7 +130,7 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
     values of those who joined, or changed, is set beside the reference sample, or beside units of both releases that
     did not change where there is none.
     """
-    now, least = recognise(run, checked, sides, terms.shared), terms.least
+    as_of, now, least = ledger.last_number(run.home), recognise(run, checked, sides, terms.shared), terms.least
     earlier = predecessors(run.home, terms.lineage, now)
     known = [(one, one.members(run.home)) for one in earlier]
     compared = [_compared(one.known(now), before, one.facts, least) for one, before in known if before is not None]
@@ -159,6 +159,8 @@ def follow(run: Run, checked: Checked, sides: Sides, masked: Masked, terms: Term
         elsewhere=tuple(_elsewhere(run, now, least)) if terms.shared else (),
         by_other_secrets=by_other_secrets(run.home, now.shared_key) if terms.shared else 0,
         rejected=rejected_attempts(run.home, terms.masking, now),
+        as_of=as_of,
+        keeps_figures=bool(exact - {*masked.hidden_variables}),
     )
     return Followed(series, now, earlier)
 
@@ -252,12 +254,13 @@ def _alike(run: Run, by_units: set[str], masked: Masked, exact: set[str]) -> tup
 
 
 def _nearest_in_size(run: Run, but: set[str], records: int) -> list[tuple[bool, Path]]:
-    """Return the published releases whose numbers of records are nearest, at most `BY_FIGURES`.
+    """Return the published releases whose numbers of records are nearest, at most `BY_FIGURES`, newer ones first.
 
     Also whether each holds nearly as many records; where that is not known, as its codebook is gone, it may.
     """
     published = {one.facts.release: one.facts for one in ledger.find(run.home, ReleaseFacts, "published")}
-    folders = [run.home.files_of(one.name, one.release) for one in published.values() if one.release not in but]
+    newer = reversed(published.values())
+    folders = [run.home.files_of(one.name, one.release) for one in newer if one.release not in but]
     sizes = [(released_records(folder), folder) for folder in folders]
     differences = [(0 if size is None else abs(size - records), folder) for size, folder in sizes]
     nearest = sorted(differences, key=itemgetter(0))[:BY_FIGURES]

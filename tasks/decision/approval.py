@@ -82,10 +82,10 @@ def _approve(home: Home, waiting: WaitingCandidate, decided: SignedDecision) -> 
         raise Refused(
             f"{visible(decided.approver)} has approved this already; {required} different people must approve"
         )
-    if newer := overtaken_by(home, waiting):
-        raise _expired(home, waiting, newer)
     candidate = load_candidate(home, waiting.facts.release)
     _check_pages(home, waiting.facts)
+    if newer := overtaken_by(home, waiting):
+        raise _expired(home, waiting, newer)
     waiting = replace(waiting, approvals=(*others, decided))
     entry = ledger.append(home, "approved", replace(waiting.facts, by=account(), decided=decided))
     if waiting.approved:

@@ -29,6 +29,7 @@ from tasks.decision.outcomes import (
     outcome_of,
     overtaken_by,
     published_before,
+    published_since,
     waiting_after,
 )
 from tasks.policy.gates.unit_changes import NAME as CHANGE
@@ -41,7 +42,6 @@ from tasks.record.approval_rule import APPROVAL, WaitingCandidate
 from tasks.record.dossier import Dossier
 from tasks.record.entry import ReleaseFacts, SignedDecision, Terms
 from tasks.record.members import Members
-from tasks.record.predecessors import Lineage, predecessors
 from tasks.record.secret_keys import fingerprints
 from tasks.tracking import mlflow as track
 
@@ -114,7 +114,7 @@ def _concluded(run: Run, candidate: Candidate, mlflow_run: str, units: Members |
     if gone:
         facts = replace(facts, reason=f"identical to what was withdrawn on {gone[-1].time[:10]}")
         return outcome_of(home, "rejected", dossier, ledger.append(home, "rejected", facts), None)
-    _check_series(home, dossier, facts, units)
+    _check_series(home, candidate, facts, units)
     others = published_before(home, facts.plan, facts.data, facts.records)
     meanwhile = others > dossier.history.published or _rejected_since(home, dossier, units)
     decision = "await" if meanwhile and facts.verdict == "publish" else facts.verdict
@@ -135,14 +135,13 @@ def _concluded(run: Run, candidate: Candidate, mlflow_run: str, units: Members |
     return outcome_of(home, status, dossier, ledger.append(home, status, facts), None)
 
 
-def _check_series(home: Home, dossier: Dossier, facts: ReleaseFacts, units: Members | None) -> None:
+def _check_series(home: Home, candidate: Candidate, facts: ReleaseFacts, units: Members | None) -> None:
     """Refuse a candidate that was not measured with every release that is published by now."""
-    series = dossier.assessment.series
-    followed = predecessors(home, Lineage.of(facts), units) if series is not None else ()
-    if series is not None and len(followed) > series.releases:
+    series = candidate.dossier.assessment.series
+    if series and (newer := published_since(home, facts, units, candidate.folder, series, series.as_of)):
         raise Refused(
-            f"{followed[-1].facts.release} was published while this run was under way, and the candidate was not "
-            "measured with it; run the plan again"
+            f"{newer} was published while this run was under way, and the candidate was not measured with it; run the "
+            "plan again"
         )
 
 
@@ -246,9 +245,9 @@ def remove_candidate(home: Home, release: str) -> None:
 
 def _resume(home: Home, waiting: WaitingCandidate) -> Outcome | None:
     """Publish what enough have approved and a crash kept from being published."""
-    if newer := overtaken_by(home, waiting):
-        return expire(home, waiting, newer)
     try:
+        if newer := overtaken_by(home, waiting):
+            return expire(home, waiting, newer)
         candidate = load_candidate(home, waiting.facts.release)
     except Refused:
         # Changed or gone: a later decision about it is refused for that reason.

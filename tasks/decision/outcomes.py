@@ -9,14 +9,15 @@ from typing import Literal
 
 from tasks.common.errors import Refused, ReleaseError, sanitise_errors, visible
 from tasks.common.home import Home
+from tasks.policy.assessment import Series
 from tasks.policy.gate import GateResult
 from tasks.record import ledger
 from tasks.record.approval_rule import WaitingCandidate
-from tasks.record.dossier import Dossier
+from tasks.record.dossier import Dossier, find_dossier
 from tasks.record.entry import Event, ExchangeFacts, Facts, LedgerEntry, MirrorFacts, ReleaseFacts
-from tasks.record.members import members_of
+from tasks.record.members import Members, members_of
 from tasks.record.mirrored import Mirrors
-from tasks.record.predecessors import Lineage, nearly_as_many, predecessors
+from tasks.record.predecessors import Lineage, nearly_as_many, predecessors, released_records
 from tasks.record.replay import LedgerReplay
 from tasks.tracking import mlflow as track
 from tasks.tracking.curves import mirror_curves
@@ -113,20 +114,47 @@ def overtaken_by(home: Home, waiting: WaitingCandidate) -> str:
     """Return a release that was published since a candidate was made, and with which it was not measured; else "".
 
     Of the same plan, data or units under any plan, or of units of which it is not known whether they are the same: also
-    of nearly as many, whose figures a new run compares. What another office has released of units that it shares a
-    secret about counts, too, once its digests were imported.
+    of nearly as many units or records, whose figures a new run compares where those of the candidate follow from its
+    source. What another office has released of units that it shares a secret about counts, too, once its digests were
+    imported.
     """
     facts = waiting.facts
-    made, now = ledger.of_release(home, facts.release, "awaiting")[-1].number, members_of(home, facts.release)
-    since = [one.facts for one in predecessors(home, Lineage.of(facts), now, after=made)]
-    if now is not None:
-        later = (e.facts for e in ledger.find(home, ReleaseFacts, "published") if e.number > made)
-        sizes = ((one, members_of(home, one.release)) for one in later)
-        since += [one for one, before in sizes if before is not None and nearly_as_many(now.count, before.count)]
-        imported = [e.facts for e in ledger.find(home, ExchangeFacts, "digests-imported") if e.number > made]
-        if imported and len(now.shared_key):
-            return f"a release of {imported[-1].office}"
+    made = ledger.of_release(home, facts.release, "awaiting")[-1].number
+    folder, dossier = home.candidates / facts.release, find_dossier(home, facts.release)
+    series = None if dossier is None else dossier.assessment.series
+    return published_since(home, facts, members_of(home, facts.release), folder, series, made)
+
+
+def published_since(
+    home: Home, facts: ReleaseFacts, now: Members | None, folder: Path, series: Series | None, after: int
+) -> str:
+    """Return a release that was published after an entry of the ledger and may reveal units of a candidate, else "".
+
+    Parameters
+    ----------
+    now : the units behind the candidate; None where they are not known
+    folder : of the candidate's files
+    after : the number of the entry
+
+    See `overtaken_by`.
+    """
+    since = [one.facts for one in predecessors(home, Lineage.of(facts), now, after=after)]
+    if series is None or series.keeps_figures:
+        later = (e.facts for e in ledger.find(home, ReleaseFacts, "published") if e.number > after)
+        since += [one for one in later if _as_large(home, one, now, folder)]
+    imported = [e.facts for e in ledger.find(home, ExchangeFacts, "digests-imported") if e.number > after]
+    if imported and now is not None and len(now.shared_key):
+        return f"a release of {imported[-1].office}"
     return next((one.release for one in since if one.release != facts.release), "")
+
+
+def _as_large(home: Home, other: ReleaseFacts, now: Members | None, folder: Path) -> bool:
+    """Return whether a release holds nearly as many units, or records: two plans may name units by other keys."""
+    before, held = members_of(home, other.release), home.files_of(other.name, other.release)
+    sizes: list[tuple[int | None, int | None]] = [(released_records(folder), released_records(held))]
+    if now is not None and before is not None:
+        sizes.append((now.count, before.count))
+    return any(one is not None and two is not None and nearly_as_many(one, two) for one, two in sizes)
 
 
 def waiting_candidate(home: Home, release: str) -> WaitingCandidate:

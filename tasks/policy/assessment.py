@@ -72,6 +72,8 @@ class UnitChanges:
     changed : None for 1 to least − 1, and where the variables differ
     same_variables : of both releases; where they differ it is not known who changed
     in_common : units of both, of a release of another home; None where it is not shown, or the release is this home's
+
+    In what is published each number is the first of its ten.
     """
 
     release: str
@@ -138,6 +140,8 @@ class Series:
     elsewhere : changes since releases of other homes, named office/release, that hold units of the candidate
     by_other_secrets : other homes whose digests are known, where all are by other secrets than the plan's
     rejected : attempts by the same masking on nearly the same units that were rejected
+    as_of : the number of the ledger's last entry when releases were looked up; 0 in what is published
+    keeps_figures : whether some figures follow from the source, so that releases of nearly as many records are compared
     """
 
     releases: int
@@ -158,6 +162,8 @@ class Series:
     elsewhere: tuple[UnitChanges, ...] = ()
     by_other_secrets: int = 0
     rejected: int = 0
+    as_of: int = 0
+    keeps_figures: bool = True
 
 
 @dataclass(frozen=True)

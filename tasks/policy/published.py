@@ -13,6 +13,7 @@ from anoncore.utility import (
     FigureComparison,
     MarginalUtility,
     PairUtility,
+    Pattern,
     Propensity,
     PropensityComparison,
     RegressionComparison,
@@ -25,8 +26,18 @@ from anoncore.utility import (
     WeightUse,
 )
 from tasks.common import values
-from tasks.policy.assessment import FORMAT, FullRelease, Half, InOutGame, PriorReleases, RareLevels, Records, Series
-from tasks.policy.rounding import RECORDS_PER_STEP, STEPS, at_least_ten, coarse, next_ten, step_above
+from tasks.policy.assessment import (
+    FORMAT,
+    FullRelease,
+    Half,
+    InOutGame,
+    PriorReleases,
+    RareLevels,
+    Records,
+    Series,
+    UnitChanges,
+)
+from tasks.policy.rounding import RECORDS_PER_STEP, STEPS, at_least_ten, coarse, next_ten, start_of_ten, step_above
 
 TENTH = 0.1
 # A coefficient moves by about 1/√N of its standard error with one record; shares of overlap as well.
@@ -234,11 +245,28 @@ class PublishedAssessment:
 
 
 def published_series(series: Series | None, step: float) -> Series | None:
-    """Publish what is read off of those who joined in steps of what ten of them move it by, and their number in tens.
+    """Publish what is read off of those who joined in steps of what ten of them move it by, and numbers in tens.
 
-    Who knows all but the last of them would compute from the exact share how many of that person's values are read off.
+    Who knows all but the last of them would compute from the exact share how many of that person's values are read off,
+    and from an exact number of those who changed whether that person did.
     """
-    return series and replace(series, pairs=tuple(replace(one, attack=_read_off(one.attack)) for one in series.pairs))
+    if series is None:
+        return None
+    least = series.least
+    return replace(
+        series,
+        few=tuple(_in_tens(one, least) for one in series.few),
+        newest=series.newest and _in_tens(series.newest, least),
+        elsewhere=tuple(_in_tens(one, least) for one in series.elsewhere),
+        pairs=tuple(replace(one, attack=_read_off(one.attack)) for one in series.pairs),
+        as_of=0,
+    )
+
+
+def _in_tens(one: UnitChanges, least: int) -> UnitChanges:
+    numbers = (one.joined, one.left, one.changed, one.in_common)
+    joined, left, changed, both = (None if n is None else start_of_ten(n, least) for n in numbers)
+    return replace(one, joined=joined, left=left, changed=changed, in_common=both)
 
 
 def _read_off(attack: Differencing | None) -> Differencing | None:
@@ -336,18 +364,26 @@ def _pairs(pairs: PairUtility, step: float) -> PublishedPairs:
 
 
 def _structure(full: Structure) -> Structure:
-    """Return what the release holds; how many combinations the source lacks, and holds once, to the next ten.
+    """Return counts to the next ten: of what the release holds, and of what the source lacks, or holds once.
 
-    Which variables follow from another in the source may be due to one person: neither their names nor their number.
+    Combinations of at most ten records are left out. A person who alone holds a combination decides whether released
+    records with it count, so that who knows everything else of the source would find it out. Which variables follow
+    from another may be due to one person: neither their names nor their number.
     """
     rare = None if full.reference is None else next_ten(full.reference)
+
+    def in_tens(one: Pattern) -> Pattern:
+        return replace(one, records=at_least_ten(one.records))
+
     return replace(
         full,
         absent=round(next_ten(full.absent)),
+        combinations=tuple(in_tens(one) for one in full.combinations if one.records > RECORDS_PER_STEP),
+        impossible=at_least_ten(full.impossible),
         by_chance=next_ten(full.by_chance),
         reference=rare,
         dependencies=0,
-        broken=tuple(replace(one, variables=("", "")) for one in full.broken[:1]),
+        broken=tuple(replace(in_tens(one), variables=("", "")) for one in full.broken[:1]),
     )
 
 

@@ -13,6 +13,8 @@ from dataclasses import fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from tasks.common.formatting import count as written
+
 T = TypeVar("T")
 
 # How a figure is published: the published value of a figure and a step.
@@ -90,9 +92,20 @@ def next_ten(count: float, step: float = 0.0) -> float:
     return 10.0 * math.ceil(count / 10.0)
 
 
+def start_of_ten(number: int, least: int) -> int:
+    """Publish a number of units, 0 or at least ``least``, as the first number of its ten: a digit tells of one unit."""
+    return number and max(number // 10 * 10, least)
+
+
+def in_its_ten(number: int, least: int) -> str:
+    """Write a number of units, 0 or at least ``least``, as the ten in which it is."""
+    last = number // 10 * 10 + 9
+    return f"{written(start_of_ten(number, least))} to {written(max(last, least))}" if number else "0"
+
+
 def at_least_ten(count: int) -> int:
     """Publish a count of people as the next ten; none as ten, too, as none and one differ by one person."""
-    return max(10, round(next_ten(count)))
+    return max(10, round(next_ten(count))) if math.isfinite(count) else count
 
 
 def step_above(size: float, least: float) -> float:

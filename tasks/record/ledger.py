@@ -106,6 +106,11 @@ def entries(home: Home) -> Entries:
     return [entry for entry in (*parsed, parse_entry(rest)) if entry is not None]
 
 
+def last_number(home: Home) -> int:
+    """Return the number of the last entry; 0 of an empty ledger."""
+    return max((entry.number for entry in entries(home)[-1:]), default=0)
+
+
 def find(home: Home, kind: type[K], *events: Event) -> list[LedgerEntry[K]]:
     """Return the entries with facts of this kind, of these events or of all, oldest first."""
     return select(entries(home), kind, *events)

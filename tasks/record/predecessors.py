@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from anoncore.method import enough_left_out
 from tasks.common.home import Home
@@ -58,6 +60,17 @@ class Predecessor:
         """Return the units of this release; None where it cannot be known which of them another has."""
         before = members_of(home, self.facts.release) if self.units else None
         return None if before is None else self.known(before)
+
+
+def codebook_of(folder: Path) -> dict[str, Any]:
+    """Return the codebook beside released files; empty where it is gone."""
+    book = folder / "codebook.json"
+    return json.loads(book.read_bytes()) if book.is_file() else {}
+
+
+def released_records(folder: Path) -> int | None:
+    """Return how many records a release or a candidate holds; None where its codebook is gone."""
+    return codebook_of(folder).get("records")
 
 
 def nearly_as_many(one: int, other: int) -> bool:

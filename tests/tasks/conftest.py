@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,8 @@ class Office:
         run = Run.start(self.home, SeedSection())
         self.home.digest_secret()
         folder = make_private(run.workspace.folder / "candidate")
-        files = {"data.csv": f"x\n{content}\n", "codebook.json": "{}", "report.html": "<p>"}
+        book = json.dumps({"records": more["released"]} if "released" in more else {})
+        files = {"data.csv": f"x\n{content}\n", "codebook.json": book, "report.html": "<p>"}
         for name, text in files.items():
             write_private(folder / name, text.encode())
         name, data = more.get("name", "office"), more.get("data", "2" * 64)

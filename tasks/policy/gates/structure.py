@@ -9,6 +9,7 @@ from tasks.policy.assessment import Assessment
 from tasks.policy.gate import Gate, GateResult, Metrics
 from tasks.policy.limits import UtilityLimit
 from tasks.policy.published import published_utility
+from tasks.policy.rounding import at_least_ten
 
 # Shares of the records, of one pattern and of all, that chance does not excuse beyond ten records: of few units it
 # accounts for nearly everything, and a person judges what so few cannot show.
@@ -27,11 +28,14 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
     # One record can show every combination.
     few = structure.impossible <= accepted * structure.absent + by_chance and most <= accepted + of_one
     proven = not most <= accepted + structure.per_pattern
-    pair = f"; most of {' and '.join(worst[0].variables)}, {count(most)} of one combination" if worst else ""
+    verdict = "fail" if proven else policy.utility.loss_verdict(few)
+    # Where a person who alone holds a combination decides whether a few records count, neither they nor it are named.
+    named = worst if most > FEW or verdict != "pass" else ()
+    pair = f"; most of {' and '.join(named[0].variables)}, {_at_most(most)} of one combination" if named else ""
     combinations = GateResult(
         name="impossible combinations",
-        verdict="fail" if proven else policy.utility.loss_verdict(few),
-        figure=f"{count(structure.impossible)} records{pair}",
+        verdict=verdict,
+        figure=f"{_at_most(structure.impossible)} records{pair}",
         limit=f"{count(accepted)}, and by chance at most about {count(allowed)} in all, "
         f"{count(structure.per_pattern)} of one{_excused(structure.per_pattern, records)}",
         baseline=f"about {number(structure.by_chance, 0)}, another sample",
@@ -39,7 +43,7 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
         meaning="levels, missing values and tenths of numbers that never meet in the source, though independence "
         "would make at least 10 records of them",
         topic="Sense",
-        variables=worst[0].variables if worst else (),
+        variables=named[0].variables if named else (),
     )
     count_ = broken[0].records if broken else 0
     kept = policy.utility.loss_verdict(count_ <= accepted + of_one)
@@ -48,7 +52,7 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
         GateResult(
             name="dependencies",
             verdict=kept if count_ <= accepted + structure.per_pattern else "fail",
-            figure=f"{count(count_)} records",
+            figure=f"{_at_most(count_)} records",
             limit=f"{count(accepted)}, and at most {count(structure.per_pattern)} by chance"
             f"{_excused(structure.per_pattern, records)}",
             baseline="0, the source",
@@ -60,6 +64,10 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
     )
 
 
+def _at_most(records: int) -> str:
+    return f"at most {count(at_least_ten(records))}"
+
+
 def _excused(by_chance: float, records: int) -> str:
     """Return what chance does not excuse, where it accounts for more of one pattern."""
     if by_chance <= max(OF_ONE * records, FEW):
@@ -68,13 +76,13 @@ def _excused(by_chance: float, records: int) -> str:
 
 
 def metrics(assessment: Assessment) -> Metrics:
-    """Return the counts; not what chance accounts for, which counts combinations of single source records."""
+    """Return counts to the next ten; not what chance accounts for, which counts what single source records hold."""
     structure = assessment.utility.structure
     worst = max((one.records for one in structure.broken), default=0)
     return {
-        "utility/structure/impossible": structure.impossible,
+        "utility/structure/impossible": at_least_ten(structure.impossible),
         "utility/structure/dependencies": structure.dependencies,
-        "utility/structure/broken": worst,
+        "utility/structure/broken": at_least_ten(worst),
     }
 
 

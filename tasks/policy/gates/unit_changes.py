@@ -11,6 +11,7 @@ from tasks.common.sections import Section
 from tasks.policy.assessment import Assessment, Series, UnitChanges
 from tasks.policy.gate import Gate, GateResult, Metrics
 from tasks.policy.published import published_series
+from tasks.policy.rounding import in_its_ten
 
 NAME = "change since earlier releases"
 AT_MOST = 3
@@ -132,7 +133,7 @@ def _units(series: Series) -> str:
 
 
 def since(changes: UnitChanges, least: int) -> str:
-    """Return how many units joined, left or changed since a release, in words; no number below ``least``."""
+    """Return how many units joined, left or changed since a release, in tens; no number below ``least``."""
     return f"since {changes.release}: {_counts(changes, least)}"
 
 
@@ -140,8 +141,8 @@ def _elsewhere(changes: UnitChanges, least: int) -> str:
     beside = f"beside {changes.release} of another home"
     if changes.joined is None or changes.left is None or changes.in_common is None:
         return f"{beside}: units in common; fewer than {least} of these, of those it lacks, or of those it has besides"
-    lacks, besides = count(changes.joined), count(changes.left)
-    return f"{beside}: {count(changes.in_common)} units in common, {lacks} that it lacks, {besides} that it has besides"
+    both, lacks, besides = (in_its_ten(n, least) for n in (changes.in_common, changes.joined, changes.left))
+    return f"{beside}: {both} units in common, {lacks} that it lacks, {besides} that it has besides"
 
 
 def _counts(changes: UnitChanges, least: int) -> str:
@@ -149,10 +150,10 @@ def _counts(changes: UnitChanges, least: int) -> str:
     if changes.joined is None or changes.left is None:
         moved = f"{few} joined or {few} left"
     else:
-        moved = f"{count(changes.joined)} joined, {count(changes.left)} left"
+        moved = f"{in_its_ten(changes.joined, least)} joined, {in_its_ten(changes.left, least)} left"
     if not changes.same_variables:
         return f"{moved}; who changed is not known, as its variables are others"
-    return f"{moved}, {few if changes.changed is None else count(changes.changed)} changed"
+    return f"{moved}, {few if changes.changed is None else in_its_ten(changes.changed, least)} changed"
 
 
 def metrics(assessment: Assessment) -> Metrics:
@@ -173,7 +174,7 @@ GATE = Gate(
     "those of other people seldom are, or cannot be compared while it holds nearly as many records; "
     "and where some units are in both releases and others are not, or changed, while the steps keep figures exactly "
     "and the series draws no units, or leaves out fewer than 200 (`left_out`). "
-    "No count below the limit is shown; of joined and left neither, where one is below it.",
+    "No count below the limit is shown, others in tens; of joined and left neither, where one is below it.",
     evaluate=evaluate,
     limits=ChangeLimit,
     individual=True,

@@ -22,6 +22,7 @@ from tasks.common.home import account, make_private, write_private
 from tasks.decision import conclude, outcomes
 from tasks.decision.approval import decide
 from tasks.decision.cleanup import leftovers
+from tasks.policy.assessment import Series
 from tasks.policy.gate import GateResult
 from tasks.policy.gates.unit_changes import NAME as CHANGE
 from tasks.publication import deliver, withdraw
@@ -508,6 +509,33 @@ def test_what_was_not_measured_with_a_release_published_since_is_not_approved(of
         approve(office, alike, "A. Smith")
     assert approve(office, other, "A. Smith").status == "published", "of many more people, other data and another plan"
     in_order(office)
+
+
+@pytest.mark.parametrize(
+    ("released", "keeps", "is_refused"), [(100, True, True), (900, True, False), (100, False, False)]
+)
+def test_a_run_is_not_published_beside_as_large_a_release_of_meanwhile(
+    office: Any, released: int, keeps: bool, is_refused: bool
+) -> None:
+    """Other identifiers hide that the people are the same; the plans may count other units, with as many records."""
+    run, candidate = office.assessed("publish", "b", plan="b" * 64, data="8" * 64, name="other", released=released)
+    series = Series(0, 0, 5, identified=True, as_of=ledger.last_number(office.home), keeps_figures=keeps)
+    dossier = replace(candidate.dossier, assessment=replace(candidate.dossier.assessment, series=series))
+    candidate = replace(candidate, dossier=dossier)
+    assert office.published("a", released=103).status == "published"
+    if is_refused:
+        with pytest.raises(Refused, match=r"was published while this run was under way.*run the plan again"):
+            conclude.conclude(run, candidate, "0", office.units(candidate))
+        series = replace(series, as_of=ledger.last_number(office.home))
+        candidate = replace(candidate, dossier=replace(dossier, assessment=replace(dossier.assessment, series=series)))
+    assert conclude.conclude(run, candidate, "0", office.units(candidate)).status == "published"
+
+
+def test_a_waiting_candidate_is_run_again_where_a_release_of_other_units_holds_as_many_records(office: Any) -> None:
+    release, _ = office.waiting("b", plan="b" * 64, data="8" * 64, name="other", released=100)
+    other = office.published("a", released=101).release
+    with pytest.raises(Refused, match=f"{release} was made before {other} was published"):
+        approve(office, release, "A. Smith")
 
 
 def test_a_candidate_made_before_another_home_s_digests_came_is_not_approved(office: Any, tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 
 import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
 
 from anoncore.risk.differencing import TRACED, Decoded, Differencing
 from tasks.policy.assessment import Assessment, PairDifferencing, Series, UnitChanges
@@ -48,21 +50,34 @@ def test_a_first_release_is_asked_nothing() -> None:
 
 def test_enough_changes_pass_and_few_ask_a_person_without_their_number() -> None:
     found = results(GATE, after())[NAME]
-    assert (found.verdict, found.figure) == ("pass", "since office-0: 7 joined, 0 left, 40 changed")
+    assert (found.verdict, found.figure) == ("pass", "since office-0: 5 to 9 joined, 0 left, 40 to 49 changed")
     few = UnitChanges("office-1", None, None, 40)
     given = after(few=(few,))
     found = results(GATE, given)[NAME]
-    assert (found.verdict, found.figure) == ("inconclusive", "since office-1: 1 to 4 joined or 1 to 4 left, 40 changed")
+    shown = "since office-1: 1 to 4 joined or 1 to 4 left, 40 to 49 changed"
+    assert (found.verdict, found.figure) == ("inconclusive", shown)
     verdict = decide(given, PolicySection(), [GATE])
     assert (verdict.decision, verdict.reason) == ("await", f"a person must decide: {NAME}")
     assert json.loads(json.dumps(given.to_json()))["series"]["few"][0]["joined"] is None
+
+
+@drawn(st.integers(5, 3000), st.integers(5, 3000), st.integers(5, 3000))
+def test_who_knows_whether_all_others_changed_does_not_learn_it_of_the_last_one(joined: int, left: int, n: int) -> None:
+    """Numbers are published, in figures and in the gate's sentence, as the ten in which they are."""
+    shown = []
+    for one in (UnitChanges("office-0", joined, left, n // 10 * 10 + last) for last in (5, 8)):
+        found = after(newest=one, few=(one,), elsewhere=(replace(one, in_common=one.changed),), as_of=7)
+        shown.append((published(found).series, results(GATE, found)[NAME].figure))
+    assert shown[0] == shown[1]
 
 
 def test_where_the_variables_differ_it_is_not_known_who_changed_and_a_person_is_asked() -> None:
     other = UnitChanges("office-1", 7, 0, None, same_variables=False)
     found = results(GATE, after(few=(other,)))[NAME]
     assert found.verdict == "inconclusive"
-    assert found.figure == "since office-1: 7 joined, 0 left; who changed is not known, as its variables are others"
+    assert (
+        found.figure == "since office-1: 5 to 9 joined, 0 left; who changed is not known, as its variables are others"
+    )
 
 
 def test_releases_whose_people_are_not_known_ask_a_person() -> None:
@@ -142,8 +157,8 @@ def test_beside_another_home_offices_are_to_agree() -> None:
     many = UnitChanges("north/tax-0", 30, 25, None, same_variables=False, in_common=870)
     found = results(GATE, after(elsewhere=(many,)))[NAME]
     assert (found.verdict, found.limit) == ("inconclusive", "none, or at least 5 of each and no unit in common")
-    beside = "beside north/tax-0 of another home: 870 units in common, 30 that it lacks, 25 that it has besides"
-    assert found.figure.endswith(beside)
+    beside = "870 to 879 units in common, 30 to 39 that it lacks, 20 to 29 that it has besides"
+    assert found.figure.endswith(f"beside north/tax-0 of another home: {beside}")
     assert "agree with the other office" in found.needed
     few = UnitChanges("north/tax-0", None, None, None, same_variables=False)
     hidden = results(GATE, after(elsewhere=(few,)))[NAME].figure

@@ -56,6 +56,18 @@ def test_the_number_of_combinations_of_single_source_records_is_not_published() 
     assert GATE.metrics(few) == GATE.metrics(more)
 
 
+def test_a_few_records_of_what_one_person_alone_may_hold_are_not_published() -> None:
+    """Who holds a combination alone decides whether released records with it count: who knows all else would see it."""
+    own = (Pattern(("sex", "relationship"), 2),)
+    none, some = (
+        changed(assessment(), utility__structure__impossible=len(held) and 2, utility__structure__combinations=held)
+        for held in ((), own)
+    )
+    assert results(GATE, none)["impossible combinations"] == results(GATE, some)["impossible combinations"]
+    assert published(none).utility == published(some).utility
+    assert GATE.metrics(none) == GATE.metrics(some)
+
+
 def test_which_and_how_many_dependencies_the_source_has_is_not_published() -> None:
     few, more = (
         changed(assessment(), utility__structure__dependencies=n, utility__structure__broken=(Pattern((name, "b"), 3),))
