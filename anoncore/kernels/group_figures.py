@@ -29,6 +29,7 @@ FEWEST_SCREENED = 3  # records of a screened group
 SAMPLED = 10_000  # first records, and as many from all over the table, by which most numbers are refuted
 PART_LEVELS = 10  # of a column by each of whose levels some records of a group alone may be counted
 PART_RECORDS = 50_000  # of the screened groups, up to which that is tried
+PART_SCREENED = 1000  # records of screened groups, about, on which parts are tried
 PAIRS = 256  # of records of one group, on which a number is tried first for being the same in both
 # Units of a figure by which it may differ: rounded, and beside an estimated constant.
 EXACT, SHIFTED = 0.5, 0.75
@@ -93,6 +94,12 @@ class _Groups:
         some = cls.of(codes[kept], own=own)
         return cls(kept[some.rows], some.starts, own)
 
+    def fewer(self, records: int) -> _Groups:
+        """Return the first groups that hold about so many records; enough of them to be tried."""
+        ends = np.append(self.starts, len(self.rows))
+        kept = max(int(np.searchsorted(ends, records)), 2 * FEWEST)
+        return _Groups(self.rows[: ends[min(kept, len(self.starts))]], self.starts[:kept], self.own)
+
     def first(self, values: Floats) -> Floats:
         """Return (G, …) a value of each group that is the same in all its records, from (N, …) values."""
         return np.asarray(np.fmax.reduceat(values[self.rows], self.starts))
@@ -124,14 +131,33 @@ class _Figures:
         Numbers beside equal values often lie around these, so that many medians are equal to them.
         """
         inside, starts = numbers[groups.rows], groups.starts
-        counts = np.add.reduceat(~np.isnan(inside), starts).astype(np.float64)
-        sums = np.add.reduceat(np.nan_to_num(inside), starts)
-        low, high = np.fmin.reduceat(inside, starts), np.fmax.reduceat(inside, starts)
+        missing = np.isnan(inside)
+        counts = np.add.reduceat((~missing).astype(np.float64), starts)
+        sums = np.add.reduceat(np.where(missing, 0.0, inside), starts)
+        low = np.minimum.reduceat(np.where(missing, np.inf, inside), starts)
+        high = np.maximum.reduceat(np.where(missing, -np.inf, inside), starts)
         means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
         middle = _medians(inside, groups, counts) if medians and not groups.own else np.full_like(means, np.nan)
         values = np.stack([means, middle, low, high, sums])
         values[:, ~(high > low)] = np.nan
         return cls(values, counts)
+
+
+def _of_levels(numbers: Floats, groups: _Groups, codes: Codes) -> tuple[Floats, list[int]]:
+    """Return figures (5, G, p, n) over the records of p levels in each group, and the levels, of codes (N,).
+
+    Those of which a number can vary within enough groups; no medians.
+    """
+    levels, size = int(codes.max(initial=-1)) + 1, len(groups.starts)
+    cells = np.where(codes < 0, -1, groups.of_rows * levels + codes)
+    held = np.bincount(cells[cells >= 0], minlength=size * levels).reshape(size, levels)
+    chosen = np.flatnonzero((held > 1).sum(axis=0) >= FEWEST)
+    if not len(chosen):
+        return np.empty((len(FIGURES), size, 0, numbers.shape[1])), []
+    parts = _Groups.of(cells, own=groups.own)
+    figures = np.full((len(FIGURES), size * levels, numbers.shape[1]), np.nan)
+    figures[:, cells[parts.rows[parts.starts]]] = _Figures.of(numbers, parts, medians=False).values
+    return figures.reshape(len(FIGURES), size, levels, -1)[:, :, chosen], chosen.tolist()
 
 
 def _medians(inside: Floats, groups: _Groups, counts: Floats) -> Floats:
@@ -197,7 +223,8 @@ def computed_figures(
         asked_for[only] = True
     usable = np.flatnonzero((levels >= FEWEST) & (levels <= records / 2) & asked_for).tolist()
     # Of columns with the same groups the first names them: levels sooner than another figure.
-    parts = _Parts(groups, np.flatnonzero((levels >= 2) & (levels <= PART_LEVELS)))
+    parts_by = np.flatnonzero((levels >= 2) & (levels <= PART_LEVELS))
+    parts = _Parts(groups, parts_by, np.flatnonzero(levels[:width] >= FEWEST))
     order = sorted(usable, key=lambda at: (at < width, levels[at]))
     for group in order:
         asked = [at for at in candidates.tolist() if at != group and levels[at] <= levels[group]]
@@ -235,17 +262,11 @@ def _not_refuted(numbers: Floats, asked: list[int], groups: _Groups) -> list[int
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Parts:
-    """Records of one level of some columns: codes (N, m), and which columns."""
+    """Codes (N, m), the columns by whose levels parts are taken, and the numbers with enough values for figures."""
 
     codes: Codes
     columns: Codes
-
-    def of(self, rows: Codes | slice) -> Iterator[tuple[int, int, Flags]]:
-        """Yield a column, a level, and which of some records have it."""
-        for column in self.columns.tolist():
-            codes = self.codes[rows, column]
-            for level in range(int(codes.max(initial=-1)) + 1):
-                yield column, level, codes == level
+    numbers: Codes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -285,30 +306,42 @@ class _Search:
             return {}
         some = _Groups.smallest(self.codes, own=self.own)
         figures = {at: some.first(self.numbers[:, at]) for at in asked}
-        found = self._confirmed(figures, _Figures.of(self.numbers, some).values, slice(None), -1)
+        whole = _Figures.of(self.numbers, some).values[:, :, None]
+        found = self._confirmed(figures, whole, np.arange(self.numbers.shape[1]), [(-1, 0)])
         if len(some.rows) > PART_RECORDS:
             return found
-        screened, here = self.numbers[some.rows], _Groups(np.arange(len(some.rows)), some.starts, self.own)
-        for column, level, records in self.parts.of(some.rows):
-            rest = {at: figure for at, figure in figures.items() if at not in found}
+        some = some.fewer(PART_SCREENED)
+        numbers, here = self.parts.numbers, _Groups(np.arange(len(some.rows)), some.starts, self.own)
+        screened = self.numbers[np.ix_(some.rows, numbers)]
+        for column in self.parts.columns.tolist():
+            rest = {at: figure[: len(some.starts)] for at, figure in figures.items() if at not in found}
             if rest and column != self.group:
-                others = _Figures.of(np.where(records[:, None], screened, np.nan), here, medians=False).values
-                found |= self._confirmed(rest, others, self.parts.codes[:, column] == level, column)
+                others, levels = _of_levels(screened, here, self.parts.codes[some.rows, column])
+                found |= self._confirmed(rest, others, numbers, [(column, level) for level in levels])
         return found
 
     def _confirmed(
-        self, figures: dict[int, Floats], others: Floats, records: Flags | slice, part: int
+        self, figures: dict[int, Floats], others: Floats, numbers: Codes, parts: list[tuple[int, int]]
     ) -> dict[int, Computed]:
-        """Return those figures that all groups confirm, of some records of each."""
-        found = {}
+        """Return those figures that all groups confirm, each of the first of the parts that does.
+
+        Parameters
+        ----------
+        others : (5, G, p, n) the figures of some numbers over the records of a part
+        numbers : (n,) their places
+        parts : (p,) column and level; column -1 for all records
+        """
+        found: dict[int, Computed] = {}
         for at, figure in figures.items():
             unit = float(self.units[at])
-            for kind, number in _promising(figure, others, unit, own=self.own):
+            for place, kind, which in _promising(figure, others, unit, own=self.own):
+                (column, level), number = parts[place], int(numbers[which])
                 if number not in (at, self.group) and self.is_of_several:
+                    records = slice(None) if column < 0 else self.parts.codes[:, column] == level
                     counted = np.full((len(self.numbers), 1), np.nan)
                     counted[records, 0] = self.numbers[records, number]
                     if _is_figure(self.numbers[:, at], counted, self.whole, FIGURES.index(kind), unit):
-                        found[at] = Computed(at, number, self.group, kind, part)
+                        found[at] = Computed(at, number, self.group, kind, column)
                         break
         return found
 
@@ -320,14 +353,21 @@ def _hold_several(groups: _Groups, people: Codes) -> bool:
     return bool(several.mean() >= VARY)
 
 
-def _promising(figure: Floats, others: Floats, unit: float, *, own: bool) -> Iterator[tuple[Figure, int]]:
-    """Yield kinds and numbers whose figures (5, G, n) agree with ``figure`` (G,) in most groups, the best first."""
-    shares = np.stack([_agreement(figure, one, unit, exact=own or k == SUM) for k, one in enumerate(others)])
-    for place in np.argsort(-shares, axis=None, kind="stable").tolist():
-        kind, number = np.unravel_index(place, shares.shape)
-        if shares[kind, number] < PASSED:
-            return
-        yield FIGURES[int(kind)], int(number)
+def _promising(figure: Floats, others: Floats, unit: float, *, own: bool) -> Iterator[tuple[int, Figure, int]]:
+    """Yield part, kind and number whose figures (5, G, p, n) agree with ``figure`` (G,) in most groups.
+
+    Those of the first part come first, and the best of each.
+    """
+    kinds, of_groups, parts, n = others.shape
+    flat = others.reshape(kinds, of_groups, parts * n)
+    shares = np.stack([_agreement(figure, one, unit, exact=own or k == SUM) for k, one in enumerate(flat)])
+    by_part = shares.reshape(kinds, parts, n).swapaxes(0, 1)
+    for part in np.flatnonzero((by_part >= PASSED).any(axis=(1, 2))).tolist():
+        for place in np.argsort(-by_part[part], axis=None, kind="stable").tolist():
+            kind, number = np.unravel_index(place, (kinds, n))
+            if by_part[part, kind, number] < PASSED:
+                break
+            yield part, FIGURES[int(kind)], int(number)
 
 
 def _agreement(figure: Floats, others: Floats, unit: float, *, exact: bool) -> Floats:
@@ -349,10 +389,17 @@ def _agreement(figure: Floats, others: Floats, unit: float, *, exact: bool) -> F
         centred, deviation = x - np.nanmean(x, axis=0), y - np.nanmean(y, axis=0)
         spread = np.nansum(centred**2, axis=0)
         slope = np.nansum(centred * deviation, axis=0) / np.where(spread > 0, spread, np.inf)
-        residuals = y - x - np.nanmedian(y - x, axis=0), deviation - slope * centred
+        residuals = y - x - _middle(y - x), deviation - slope * centred
         fits += [np.abs(one) <= SHIFTED * unit + slack for one in residuals]
     shares[some] = np.max([fit.sum(axis=0) for fit in fits], axis=0) / counts[some]
     return shares
+
+
+def _middle(columns: Floats) -> Floats:
+    """Return (n,) medians of columns (G, n), each with a number, NaN being missing."""
+    ranked, last = np.sort(columns, axis=0), (~np.isnan(columns)).sum(axis=0) - 1
+    low, high = (np.take_along_axis(ranked, place[None], axis=0)[0] for place in (last // 2, (last + 1) // 2))
+    return np.asarray((low + high) / 2)
 
 
 def _is_fine(figure: Floats, unit: float) -> bool:
