@@ -82,8 +82,8 @@ def test_a_month_with_few_newcomers_waits_and_says_why(office, home, people, cap
     assert third.status == "awaiting"
     assert CHANGE in third.reason
     assert found.figure.startswith(
-        f"since {first.release}: 10 to 19 joined, 10 to 19 left; who changed is not known, as its variables are others; "
-        f"since {second.release}: 1 to 4 joined or 1 to 4 left; who"
+        f"since {first.release}: 10 to 19 joined, 10 to 19 left; who changed is not known, as its variables are "
+        f"others; since {second.release}: 1 to 4 joined or 1 to 4 left; who"
     )
     series = read_dossier(home, third.release).assessment.series
     assert (series.releases, series.known, len(series.few), series.identified) == (2, 2, 2, True)
