@@ -209,7 +209,7 @@ class Drawing:
 
     @property
     def fitting(self) -> Integers:
-        """The numbers of all records: first of those that satisfy every rule as far as is known, then of the others."""
+        """The numbers of all records: first of those for which a value that fits was found each time, then others."""
         is_unfit = np.isin(np.arange(len(self.frame)), list(self._unfit))
         return np.argsort(is_unfit, kind="stable")
 

@@ -224,7 +224,7 @@ def computed_figures(
     usable = np.flatnonzero((levels >= FEWEST) & (levels <= records / 2) & asked_for).tolist()
     # Of columns with the same groups the first names them: levels sooner than another figure.
     parts_by = np.flatnonzero((levels >= 2) & (levels <= PART_LEVELS))
-    parts = _Parts(groups, parts_by, np.flatnonzero(levels[:width] >= FEWEST))
+    parts = _Parts(groups, parts_by, np.flatnonzero(levels[:width] >= 2))
     order = sorted(usable, key=lambda at: (at < width, levels[at]))
     for group in order:
         asked = [at for at in candidates.tolist() if at != group and levels[at] <= levels[group]]
@@ -262,7 +262,7 @@ def _not_refuted(numbers: Floats, asked: list[int], groups: _Groups) -> list[int
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Parts:
-    """Codes (N, m), the columns by whose levels parts are taken, and the numbers with enough values for figures."""
+    """Codes (N, m), the columns by whose levels parts are taken, and the numbers that vary."""
 
     codes: Codes
     columns: Codes

@@ -142,8 +142,8 @@ def tilted_shares(
     Predictors are chosen by score tests at the shares of the leaves (Rao 1948). With t the statistic and c what chance
     exceeds with probability ``significance``, the ridge adds c² / (t² − c²) of the information: a predictor by itself
     keeps 1 − (c / t)² of its slope, which is 0 where the test just passes, so that no single person decides whether
-    there is a relation (after the non-negative garrote, Breiman 1995, which keeps 1 − c / t and so loses a tenth of a
-    slope that chance is far from explaining). For u units in effect it adds least / (u − least). t ignores that the
+    there is a relation (after the non-negative garrote, Breiman 1995, which keeps 1 − c / t: at t = 10 c that
+    still loses a tenth). For u units in effect it adds least / (u − least). t ignores that the
     classes of a leaf exclude each other, and is too small where leaves differ.
 
     Each step takes share · XᵀX for the information of a class, without that of two classes together, and scales the

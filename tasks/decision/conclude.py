@@ -114,7 +114,8 @@ def _concluded(run: Run, candidate: Candidate, mlflow_run: str, units: Members |
     if gone:
         facts = replace(facts, reason=f"identical to what was withdrawn on {gone[-1].time[:10]}")
         return outcome_of(home, "rejected", dossier, ledger.append(home, "rejected", facts), None)
-    _check_series(home, candidate, facts, units)
+    if facts.verdict != "reject":
+        _check_series(home, candidate, facts, units)
     others = published_before(home, facts.plan, facts.data, facts.records)
     meanwhile = others > dossier.history.published or _rejected_since(home, dossier, units)
     decision = "await" if meanwhile and facts.verdict == "publish" else facts.verdict
@@ -246,9 +247,9 @@ def remove_candidate(home: Home, release: str) -> None:
 def _resume(home: Home, waiting: WaitingCandidate) -> Outcome | None:
     """Publish what enough have approved and a crash kept from being published."""
     try:
+        candidate = load_candidate(home, waiting.facts.release)
         if newer := overtaken_by(home, waiting):
             return expire(home, waiting, newer)
-        candidate = load_candidate(home, waiting.facts.release)
     except Refused:
         # Changed or gone: a later decision about it is refused for that reason.
         return None

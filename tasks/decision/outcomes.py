@@ -149,12 +149,12 @@ def published_since(
 
 
 def _as_large(home: Home, other: ReleaseFacts, now: Members | None, folder: Path) -> bool:
-    """Return whether a release holds nearly as many units, or records: two plans may name units by other keys."""
+    """Return whether a release may hold nearly as many units, or records: two plans may name units by other keys."""
     before, held = members_of(home, other.release), home.files_of(other.name, other.release)
     sizes: list[tuple[int | None, int | None]] = [(released_records(folder), released_records(held))]
     if now is not None and before is not None:
         sizes.append((now.count, before.count))
-    return any(one is not None and two is not None and nearly_as_many(one, two) for one, two in sizes)
+    return any(one is None or two is None or nearly_as_many(one, two) for one, two in sizes)
 
 
 def waiting_candidate(home: Home, release: str) -> WaitingCandidate:

@@ -73,7 +73,7 @@ class UnitChanges:
     same_variables : of both releases; where they differ it is not known who changed
     in_common : units of both, of a release of another home; None where it is not shown, or the release is this home's
 
-    In what is published each number is the first of its ten.
+    In what is published each number is the first of its ten, and not below the least.
     """
 
     release: str

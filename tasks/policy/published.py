@@ -366,9 +366,9 @@ def _pairs(pairs: PairUtility, step: float) -> PublishedPairs:
 def _structure(full: Structure) -> Structure:
     """Return counts to the next ten: of what the release holds, and of what the source lacks, or holds once.
 
-    Combinations of at most ten records are left out. A person who alone holds a combination decides whether released
-    records with it count, so that who knows everything else of the source would find it out. Which variables follow
-    from another may be due to one person: neither their names nor their number.
+    Combinations of at most ten records are left out. A person who alone holds a combination, or breaks a dependency,
+    decides whether released records count; an attacker who knows all other records would learn it. Which variables
+    follow from another may be due to one person: neither their names nor their number.
     """
     rare = None if full.reference is None else next_ten(full.reference)
 
@@ -383,7 +383,7 @@ def _structure(full: Structure) -> Structure:
         by_chance=next_ten(full.by_chance),
         reference=rare,
         dependencies=0,
-        broken=tuple(replace(in_tens(one), variables=("", "")) for one in full.broken[:1]),
+        broken=(Pattern(("", ""), at_least_ten(max((one.records for one in full.broken), default=0))),),
     )
 
 

@@ -25,6 +25,8 @@ RECORDS_PER_STEP = 10
 # Steps between two powers of ten.
 DECADE = (1.0, 2.0, 5.0, 10.0)
 DIGITS = 3
+# Numbers that a count of units may have, at least, where it is published as a ten.
+FEWEST_OF_TEN = 5
 # Stands for all p-values above it.
 HALF = 0.5
 # Parts of a step by which a whole number of steps may miss it as a binary fraction.
@@ -92,15 +94,26 @@ def next_ten(count: float, step: float = 0.0) -> float:
     return 10.0 * math.ceil(count / 10.0)
 
 
+def its_ten(number: int, least: int) -> tuple[int, int]:
+    """Return the first and the last number of the ten in which a number of units is, at least ``least``.
+
+    The ten of ``least`` begins with it, and takes in the next where fewer than five numbers would be left: an exact
+    number of units depends on each one.
+    """
+    last = least // 10 * 10 + 9
+    last += 10 * (last - least < FEWEST_OF_TEN - 1)
+    return (least, last) if number <= last else (number // 10 * 10, number // 10 * 10 + 9)
+
+
 def start_of_ten(number: int, least: int) -> int:
-    """Publish a number of units, 0 or at least ``least``, as the first number of its ten: a digit tells of one unit."""
-    return number and max(number // 10 * 10, least)
+    """Publish a number of units, 0 or at least ``least``, as the first number of its ten."""
+    return number and its_ten(number, least)[0]
 
 
 def in_its_ten(number: int, least: int) -> str:
     """Write a number of units, 0 or at least ``least``, as the ten in which it is."""
-    last = number // 10 * 10 + 9
-    return f"{written(start_of_ten(number, least))} to {written(max(last, least))}" if number else "0"
+    first, last = its_ten(number, least)
+    return f"{written(first)} to {written(last)}" if number else "0"
 
 
 def at_least_ten(count: int) -> int:

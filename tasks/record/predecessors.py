@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -63,9 +64,11 @@ class Predecessor:
 
 
 def codebook_of(folder: Path) -> dict[str, Any]:
-    """Return the codebook beside released files; empty where it is gone."""
+    """Return the codebook beside released files; empty where it is gone, or cannot be read."""
     book = folder / "codebook.json"
-    return json.loads(book.read_bytes()) if book.is_file() else {}
+    with suppress(ValueError):
+        return json.loads(book.read_bytes()) if book.is_file() else {}
+    return {}
 
 
 def released_records(folder: Path) -> int | None:

@@ -29,8 +29,8 @@ def evaluate(assessment: Assessment, policy: UtilityLimit) -> tuple[GateResult, 
     few = structure.impossible <= accepted * structure.absent + by_chance and most <= accepted + of_one
     proven = not most <= accepted + structure.per_pattern
     verdict = "fail" if proven else policy.utility.loss_verdict(few)
-    # Where a person who alone holds a combination decides whether a few records count, neither they nor it are named.
-    named = worst if most > FEW or verdict != "pass" else ()
+    # A person who alone holds a combination decides whether a few records count; a failed release is not published.
+    named = worst if most > FEW or verdict == "fail" else ()
     pair = f"; most of {' and '.join(named[0].variables)}, {_at_most(most)} of one combination" if named else ""
     combinations = GateResult(
         name="impossible combinations",
@@ -76,12 +76,11 @@ def _excused(by_chance: float, records: int) -> str:
 
 
 def metrics(assessment: Assessment) -> Metrics:
-    """Return counts to the next ten; not what chance accounts for, which counts what single source records hold."""
+    """Return counts of released records to the next ten; the others rest on what single source records hold."""
     structure = assessment.utility.structure
     worst = max((one.records for one in structure.broken), default=0)
     return {
         "utility/structure/impossible": at_least_ten(structure.impossible),
-        "utility/structure/dependencies": structure.dependencies,
         "utility/structure/broken": at_least_ten(worst),
     }
 

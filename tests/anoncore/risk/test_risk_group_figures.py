@@ -139,6 +139,19 @@ def test_a_figure_of_some_records_of_each_firm_is_found(kind: str) -> None:
     assert one.reason.startswith(f"the {kind} of wage among all records with the same firm and one value of sex")
 
 
+@pytest.mark.parametrize("kind", ["mean", "sum"])
+def test_a_figure_of_an_answer_with_few_levels_is_found_in_a_part_of_each_firm(kind: str) -> None:
+    frame, rng = employees(), np.random.default_rng(1)
+    frame["sex"] = rng.choice(["f", "m"], len(frame))
+    frame["rating"] = rng.integers(1, 6, len(frame)).astype(float)
+    women = frame["rating"].where(frame["sex"] == "f").groupby(frame["firm"])
+    frame["figure"] = women.transform(kind).round(2)
+    found = {
+        one.variable: (one.number, one.group, one.kind, one.part) for one in find_group_figures(frame, list(frame))
+    }
+    assert found["figure"] == ("rating", "firm", kind, "sex")
+
+
 def test_a_limit_that_half_of_equal_groups_reach_hides_no_figure() -> None:
     firm, rng = np.repeat(np.arange(200), 20), np.random.default_rng(2)
     frame = pd.DataFrame({"firm": [f"F{f}" for f in firm], "wage": np.round(np.exp(8 + 0.4 * rng.normal(size=4000)))})

@@ -15,6 +15,7 @@ from tasks.policy.disclosure_control import published
 from tasks.policy.gates.differencing import GATE as DIFFERENCING
 from tasks.policy.gates.differencing import NAME as DIFFERENCE
 from tasks.policy.gates.unit_changes import GATE, NAME
+from tasks.policy.rounding import its_ten
 from tasks.policy.section import PolicySection
 from tasks.policy.verdict import decide
 from tests.tasks.policy.sample import assessment, changed, results
@@ -61,12 +62,18 @@ def test_enough_changes_pass_and_few_ask_a_person_without_their_number() -> None
     assert json.loads(json.dumps(given.to_json()))["series"]["few"][0]["joined"] is None
 
 
-@drawn(st.integers(5, 3000), st.integers(5, 3000), st.integers(5, 3000))
-def test_who_knows_whether_all_others_changed_does_not_learn_it_of_the_last_one(joined: int, left: int, n: int) -> None:
+@drawn(st.integers(2, 60), st.integers(0, 300), st.booleans())
+def test_who_knows_whether_all_others_changed_does_not_learn_it_of_the_last_one(least: int, more: int, by_next: bool):
     """Numbers are published, in figures and in the gate's sentence, as the ten in which they are."""
+    n = least + more
+    first, last = its_ten(n, least)
+    assert max(first, least) <= n <= last
+    assert last - first >= 4, "at least five numbers look alike"
+    other = min(n + 1, last) if by_next else max(n - 1, first)
     shown = []
-    for one in (UnitChanges("office-0", joined, left, n // 10 * 10 + last) for last in (5, 8)):
-        found = after(newest=one, few=(one,), elsewhere=(replace(one, in_common=one.changed),), as_of=7)
+    for number in (n, other):
+        one = UnitChanges("office-0", number, number, number, in_common=number)
+        found = after(newest=one, few=(one,), elsewhere=(one,), least=least, as_of=number)
         shown.append((published(found).series, results(GATE, found)[NAME].figure))
     assert shown[0] == shown[1]
 

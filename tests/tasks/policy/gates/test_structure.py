@@ -68,6 +68,13 @@ def test_a_few_records_of_what_one_person_alone_may_hold_are_not_published() -> 
     assert GATE.metrics(none) == GATE.metrics(some)
 
 
+def test_whether_a_person_breaks_a_dependency_is_not_published() -> None:
+    none, some = (changed(assessment(), utility__structure__broken=held) for held in ((), (Pattern(("a", "b"), 3),)))
+    assert results(GATE, none)["dependencies"] == results(GATE, some)["dependencies"]
+    assert published(none).utility == published(some).utility
+    assert GATE.metrics(none) == GATE.metrics(some)
+
+
 def test_which_and_how_many_dependencies_the_source_has_is_not_published() -> None:
     few, more = (
         changed(assessment(), utility__structure__dependencies=n, utility__structure__broken=(Pattern((name, "b"), 3),))
