@@ -130,13 +130,13 @@ def published_since(
 ) -> str:
     """Return a release that was published after an entry of the ledger and may reveal units of a candidate, else "".
 
+    See `overtaken_by`.
+
     Parameters
     ----------
     now : the units behind the candidate; None where they are not known
     folder : of the candidate's files
     after : the number of the entry
-
-    See `overtaken_by`.
     """
     since = [one.facts for one in predecessors(home, Lineage.of(facts), now, after=after)]
     if series is None or series.keeps_figures:

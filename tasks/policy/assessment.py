@@ -64,6 +64,8 @@ class PriorReleases:
 class UnitChanges:
     """How many statistical units joined, left or changed since a published release.
 
+    In what is published each number is the first of its ten, and not below the least.
+
     Parameters
     ----------
     release : the earlier one
@@ -72,8 +74,6 @@ class UnitChanges:
     changed : None for 1 to least − 1, and where the variables differ
     same_variables : of both releases; where they differ it is not known who changed
     in_common : units of both, of a release of another home; None where it is not shown, or the release is this home's
-
-    In what is published each number is the first of its ten, and not below the least.
     """
 
     release: str
