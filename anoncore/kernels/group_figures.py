@@ -187,7 +187,8 @@ def computed_figures(
     is then equal to the mean, the sum or an extreme that one record alone has. Otherwise it may be a constant plus a
     multiple of a mean, median, least or greatest number, so that centred and scaled ones are found. Its groups must
     hold several units, and the number must vary within them, not be cut into classes by them. Where it is computed from
-    no number of all records, those of one level of a column with few are tried, but for medians.
+    no number of all records, those of one level of a column with few are tried, but for medians, and first on about
+    1000 records of groups: of a level that few records of a large group hold, a figure may be missed.
 
     Parameters
     ----------
@@ -389,13 +390,13 @@ def _agreement(figure: Floats, others: Floats, unit: float, *, exact: bool) -> F
         centred, deviation = x - np.nanmean(x, axis=0), y - np.nanmean(y, axis=0)
         spread = np.nansum(centred**2, axis=0)
         slope = np.nansum(centred * deviation, axis=0) / np.where(spread > 0, spread, np.inf)
-        residuals = y - x - _middle(y - x), deviation - slope * centred
+        residuals = y - x - _column_medians(y - x), deviation - slope * centred
         fits += [np.abs(one) <= SHIFTED * unit + slack for one in residuals]
     shares[some] = np.max([fit.sum(axis=0) for fit in fits], axis=0) / counts[some]
     return shares
 
 
-def _middle(columns: Floats) -> Floats:
+def _column_medians(columns: Floats) -> Floats:
     """Return (n,) medians of columns (G, n), each with a number, NaN being missing."""
     ranked, last = np.sort(columns, axis=0), (~np.isnan(columns)).sum(axis=0) - 1
     low, high = (np.take_along_axis(ranked, place[None], axis=0)[0] for place in (last // 2, (last + 1) // 2))
