@@ -13,6 +13,8 @@ from anoncore.risk._proportions import proportion
 from anoncore.risk._residual import ResidualRisk, residual_risk
 from anoncore.risk._values import ComparedPeople, Flags, SortedValues
 
+_RECORDS = 12_500
+
 
 @dataclass(frozen=True)
 class Linkability:
@@ -21,7 +23,7 @@ class Linkability:
     Parameters
     ----------
     residual : success for people of the original beyond the success for non-members
-    n_members, n_nonmembers : statistical units tried, whose records are averaged; of more than 5000 records a sample
+    n_members, n_nonmembers : statistical units tried, whose records are averaged; of more than 12 500 records a sample
     n_variables : variables that were divided into halves
     """
 
@@ -76,7 +78,7 @@ def linkability(
     >>> [linkability(a, t, b, rng=np.random.default_rng(0)).residual.value for t in (a, c)]
     [1.0, 0.0]
     """
-    people = ComparedPeople.of(original, released, reference, rng)
+    people = ComparedPeople.of(original, released, reference, rng, _RECORDS)
     if people is None or len(people.names) < 2:
         return None
     pools = [SortedValues(column) for column in people.released]

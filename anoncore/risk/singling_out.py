@@ -13,13 +13,14 @@ from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats
 from anoncore.risk._proportions import Proportion, proportion
 from anoncore.risk._residual import ResidualRisk, residual_risk
-from anoncore.risk._values import AT_MOST, SortedValues, aligned_values, shared_variables
+from anoncore.risk._values import SortedValues, aligned_values, shared_variables
 
-_PREDICATES = 3000
+_PREDICATES = 20_000
+_RECORDS = 100_000  # of a sample, the one whom a released row is of is mostly left out
 _BATCH = 10_000
 _BATCHES = 8
 _SIZES = (1, 2, 3, 4)
-_ENOUGH = 2000  # predicates from which the upper bound of a harmless release is within 0.1
+_ENOUGH = 2000  # predicates from which the upper bound of a harmless release is within 0.1, for N non-members
 
 Predicates: TypeAlias = tuple[Places, Places, Places]
 
@@ -33,7 +34,7 @@ class SinglingOutBySize:
     n_conditions : variables in one predicate
     residual : success on the original beyond the success on the control
     blind : the most that predicates of the average weight reach without any release, N·w·(1 − w)^(N − 1)
-    pooled : of the predicates of this and other sizes together, where fewer than 2000 were found of this one
+    pooled : of the predicates of this and other sizes together, where too few were found of this one
     """
 
     n_conditions: int
@@ -55,7 +56,7 @@ class SinglingOut:
     ----------
     sizes : by number of conditions, each at a confidence that holds for all of them together; those for which a
         predicate was found that holds for one released record alone
-    n_people : statistical units of the original and of the control, equally many
+    n_members, n_nonmembers : statistical units whom predicates may single out
     """
 
     meaning: ClassVar[str] = (
@@ -64,7 +65,8 @@ class SinglingOut:
     )
 
     sizes: tuple[SinglingOutBySize, ...]
-    n_people: int
+    n_members: int
+    n_nonmembers: int
 
     @property
     def worst(self) -> SinglingOutBySize | None:
@@ -97,15 +99,19 @@ def singling_out(
     values must be equal; so must numbers in predicates on one variable and, by the toss of a coin, in others,
     where the number must else be at least the row's when that lies in the upper half of the release, or at
     most. Predicates that hold for different released rows are dropped, and each counts once. A predicate succeeds when
-    exactly one statistical unit of the original has records that satisfy it; the control is the same number of
-    non-members. Reported is r = (r_original − r_control) / (1 − r_control). A table with few levels has a dozen
+    exactly one statistical unit of the original has records that satisfy it. The control are non-members; where these
+    are n, fewer than the N members, N − n members stand beside them, only non-members who are singled out among all
+    N count, and they count N/n times. Where the release owes nothing to the members, both sides are alike in
+    expectation. A sample of the members would weaken the attack: it lacks most of those of whom predicates are true.
+    Reported is r = (r_original − r_control) / (1 − r_control). A table with few levels has a dozen
     predicates on one variable, which can prove a leak and never that there is none; neighbouring sizes are therefore
-    pooled until they hold 2000 predicates, and the upper bound is that of all of them.
+    pooled until they hold 2000 predicates, or N/n times as many beside a small reference, and the upper bound is that of
+    all of them.
 
     Parameters
     ----------
-    original, released, reference : Microdata; original and reference are sampled to as many statistical units, with
-        5000 records at most
+    original, released, reference : Microdata; of more than 100 000 records of the original a sample, and of the
+        reference as many units at most
     predicates : of each size that hold for one released row alone; fewer where 80 000 draws do not find them
     confidence : 0 … 1, of all sizes together
     rng : Generator
@@ -132,76 +138,117 @@ def singling_out(
     """
     tables = (original, released, reference)
     names = shared_variables(tables)
-    units = [np.arange(len(side)) if side.units is None else side.units for side in (original, reference)]
-    n = _equally_many(units)
-    if n < 2 or not names or not len(released):
+    sides = _drawn(original, reference, rng)
+    if min(sides.n_units) < 2 or not names or not len(released):
         return None
     equality = np.array([original.schema[name].is_categorical for name in names])
-    taken = [np.flatnonzero(np.isin(own, rng.choice(np.unique(own), n, replace=False))) for own in units]
     columns = [aligned_values(tables, name) for name in names]
-    pools = [SortedValues(np.concatenate([m[taken[0]], r, s[taken[1]]])) for m, r, s in columns]
+    pools = [SortedValues(np.concatenate([m[sides.members], r, s[sides.nonmembers]])) for m, r, s in columns]
     places = np.stack([pool.places.astype(np.int32) for pool in pools])
-    ends = np.cumsum([len(taken[0]), len(released)])
+    ends = np.cumsum([len(sides.members), len(released)])
     people, rows, nonmembers = (np.ascontiguousarray(side) for side in np.split(places, ends, 1))
     numbers = np.array([pool.numbers for pool in pools], dtype=np.int32)
     # A row that is released several times speaks of as few people as one that is released once.
     rows = np.ascontiguousarray(np.unique(rows, axis=1))
     table = _Released(rows, equality, numbers, np.median(rows, axis=1))
+    control = np.hstack([nonmembers, people[:, sides.beside]])
     sizes = [size for size in _SIZES if size <= len(names)]
     found = {}
     for size in sizes:
         drawn, of_rows = _predicates(table, size, predicates, rng)
         if len(of_rows):
-            sides = zip((people, nonmembers), units, taken, strict=True)
-            found[size] = _Singled(of_rows, *(sole_units(*drawn, side, own[rows]) for side, own, rows in sides))
-    return SinglingOut(_by_size(found, n, 1.0 - (1.0 - confidence) / len(sizes)), n)
+            of_members = sole_units(*drawn, people, sides.units)
+            found[size] = _Singled(of_rows, of_members, sole_units(*drawn, control, sides.of_control))
+    return SinglingOut(_by_size(found, sides.n_units, 1.0 - (1.0 - confidence) / len(sizes)), *sides.n_units)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Sides:
+    """Whom predicates are tried on.
+
+    Parameters
+    ----------
+    members, nonmembers : places of their records in either table
+    units : of the members' records, 0 … N − 1
+    beside : places among the members' records of N − n units that stand beside the n non-members
+    of_control : units of the non-members' records, 0 … n − 1, and from n on of those beside them
+    n_units : N and n
+    """
+
+    members: NDArray[np.intp]
+    nonmembers: NDArray[np.intp]
+    units: NDArray[np.int64]
+    beside: NDArray[np.intp]
+    of_control: NDArray[np.int64]
+    n_units: tuple[int, int]
+
+
+def _drawn(original: Microdata, reference: Microdata, rng: np.random.Generator) -> _Sides:
+    """Draw at most 100 000 records of the original, by units, and no more units of the reference."""
+    units = [np.arange(len(side)) if side.units is None else side.units for side in (original, reference)]
+    counts = [len(np.unique(own)) for own in units]
+    n_members = _RECORDS * counts[0] // max(len(units[0]), _RECORDS)
+    n = n_members, min(n_members, counts[1])
+    drawn = [rng.choice(np.unique(own), number, replace=False) for own, number in zip(units, n, strict=True)]
+    taken = [np.flatnonzero(np.isin(own, some)) for own, some in zip(units, drawn, strict=True)]
+    of_members, of_nonmembers = (
+        np.searchsorted(np.sort(some), own[rows]) for some, own, rows in zip(drawn, units, taken, strict=True)
+    )
+    beside = np.flatnonzero(np.isin(of_members, rng.choice(n_members, n[0] - n[1], replace=False)))
+    return _Sides(*taken, of_members, beside, np.concatenate([of_nonmembers, n[1] + of_members[beside]]), n)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Singled:
-    """Whom predicates single out: (T,) the released rows that they are of, and units of either side, or below 0."""
+    """Whom predicates single out: (T,) the released rows that they are of, and units of either side, or below 0.
+
+    Units of the control from the number of non-members on are members who stand beside these.
+    """
 
     rows: NDArray[np.int64]
     members: NDArray[np.int64]
-    nonmembers: NDArray[np.int64]
+    control: NDArray[np.int64]
 
-    @property
-    def sides(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        return self.members, self.nonmembers
+    def sides(self, n: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the members and the non-members who are singled out, or numbers below 0."""
+        return self.members, np.where(self.control < n[1], self.control, -2)
 
-    def design_effect(self, n: int) -> float:
+    def design_effect(self, n: tuple[int, int]) -> float:
         """Return how much more the number of successes varies than that of independent predicates, 1 at least.
 
         Predicates of one released row, and those that single out the same of n units, succeed together. Variances by
         either cluster are added, less the one by both, of both sides together: where the release owes nothing to the
-        members they are alike.
+        members they are alike, but for their numbers.
 
         Source: Cameron, Gelbach and Miller 2011, *JBES* 29, 238–249, eq. 2.8.
         """
         alone, together = 0.0, 0.0
-        for side in self.sides:
+        for side, units in zip(self.sides(n), n, strict=True):
             single = side >= 0
             alone += float(single.var()) * len(single)
             by_row = np.bincount(self.rows, single - single.mean())
             of_units = side[single], side[single] + (side.max() + 1) * self.rows[single]
             by_unit, by_both = ((counts := np.unique(one, return_counts=True)[1]) @ (counts - 1) for one in of_units)
-            together += float((by_row**2).sum()) + max(float(by_unit - by_both) - single.sum() ** 2 / n, 0.0)
+            together += float((by_row**2).sum()) + max(float(by_unit - by_both) - single.sum() ** 2 / units, 0.0)
         return max(together / alone, 1.0) if alone else 1.0
 
 
-def _by_size(found: dict[int, _Singled], n: int, confidence: float) -> tuple[SinglingOutBySize, ...]:
-    """Return the results from whom the predicates of each size single out among n units of either side."""
+def _by_size(
+    found: dict[int, _Singled], n: tuple[int, int], confidence: float
+) -> tuple[SinglingOutBySize, ...]:
+    """Return the results from whom the predicates of each size single out among so many units of either side."""
 
     def residual(sizes: list[int]) -> ResidualRisk:
-        parts = zip(*((one.rows, *one.sides) for one in (found[size] for size in sizes)), strict=True)
+        parts = zip(*((one.rows, one.members, one.control) for one in map(found.__getitem__, sizes)), strict=True)
         one = _Singled(*(np.concatenate(part) for part in parts))
         effect = one.design_effect(n)
-        return residual_risk(*(_share(side >= 0, effect, confidence) for side in one.sides))
+        members, nonmembers = (_share(side >= 0, effect, confidence) for side in one.sides(n))
+        return residual_risk(members, _times(nonmembers, n[0] / n[1]))
 
     results = []
-    for sizes in _pools({size: len(one.rows) for size, one in found.items()}):
+    for sizes in _pools({size: len(one.rows) for size, one in found.items()}, _ENOUGH * n[0] / n[1]):
         pooled = residual(sizes) if len(sizes) > 1 else None
-        results += [SinglingOutBySize(one, residual([one]), _blind(found[one], n), pooled) for one in sizes]
+        results += [SinglingOutBySize(one, residual([one]), _blind(found[one], n[0]), pooled) for one in sizes]
     return tuple(results)
 
 
@@ -210,29 +257,27 @@ def _share(single: NDArray[np.bool_], effect: float, confidence: float) -> Propo
     return replace(proportion(single.sum() / effect, len(single) / effect, confidence), n=len(single))
 
 
-def _pools(found: dict[int, int]) -> list[list[int]]:
+def _times(share: Proportion, factor: float) -> Proportion:
+    """Return the share as if there were so many times as many people who may be singled out."""
+    return Proportion(*(min(factor * one, 1.0) for one in (share.value, share.lower, share.upper)), share.n)
+
+
+def _pools(found: dict[int, int], enough: float) -> list[list[int]]:
     """Return neighbouring sizes together that hold enough predicates.
 
     Examples
     --------
-    >>> _pools({1: 11, 2: 500, 3: 3000, 4: 3000}), _pools({1: 3000, 2: 40})
+    >>> _pools({1: 11, 2: 500, 3: 3000, 4: 3000}, 2000), _pools({1: 3000, 2: 40}, 2000)
     ([[1, 2, 3], [4]], [[1, 2]])
     """
     pools: list[list[int]] = [[]]
     for size in found:
-        if sum(found[one] for one in pools[-1]) >= _ENOUGH:
+        if sum(found[one] for one in pools[-1]) >= enough:
             pools.append([])
         pools[-1].append(size)
-    if len(pools) > 1 and sum(found[one] for one in pools[-1]) < _ENOUGH:
+    if len(pools) > 1 and sum(found[one] for one in pools[-1]) < enough:
         pools[-2:] = [pools[-2] + pools[-1]]
     return [one for one in pools if one]
-
-
-def _equally_many(sides: list[NDArray[np.int64]]) -> int:
-    """Return how many units of each side are looked at: as many of both, with about 5000 records at most."""
-    counts = [len(np.unique(own)) for own in sides]
-    most = [AT_MOST * count // max(len(own), AT_MOST) for count, own in zip(counts, sides, strict=True)]
-    return min(most)
 
 
 def _predicates(
@@ -263,7 +308,7 @@ def _batch(table: _Released, size: int, rng: np.random.Generator) -> Predicates:
 
 
 def _blind(found: _Singled, n: int) -> float:
-    """Return N·w·(1 − w)^(N − 1) for the weight w that makes a predicate true of a non-member as often as here."""
-    nobody = float((found.nonmembers == -1).mean())
+    """Return N·w·(1 − w)^(N − 1) for the weight w that makes a predicate true of nobody of the control as often."""
+    nobody = float((found.control == -1).mean())
     weight = min(1.0, -np.log(max(nobody, 0.5 / len(found.rows))) / n)
     return float(n * weight * (1.0 - weight) ** (n - 1))

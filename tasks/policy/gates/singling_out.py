@@ -40,9 +40,10 @@ def evaluate(assessment: Assessment, policy: SinglingOutLimit) -> tuple[GateResu
     limit, baseline = limit_phrase(2 * most, most), "0, as often as non-members"
     if attack is None:
         return (GateResult(NAME, "not tested", "needs non-members", limit, baseline, 0, MEANING),)
+    people = attack.n_members + attack.n_nonmembers
     if attack.worst is None:
         none = "no condition is true of one released record alone"
-        return (GateResult(NAME, "pass", none, limit, baseline, 2 * attack.n_people, MEANING),)
+        return (GateResult(NAME, "pass", none, limit, baseline, people, MEANING),)
     worst, upper = attack.worst, max(one.upper for one in attack.sizes)
     risk = worst.residual
     meaning, bound = MEANING, f" {interval(risk.lower, upper, 2, '+')}"
@@ -51,7 +52,7 @@ def evaluate(assessment: Assessment, policy: SinglingOutLimit) -> tuple[GateResu
         meaning += ". “Of all” is the upper bound of several numbers of conditions taken together"
     figure = f"{_conditions(worst.n_conditions)}: {risk.value:+.2f}{bound}"
     bounds = Bounds(tuple(_bounded(one) for one in attack.sizes), 2 * most, most)
-    return (GateResult(NAME, bounds.verdict, figure, limit, baseline, 2 * attack.n_people, meaning, bounds=bounds),)
+    return (GateResult(NAME, bounds.verdict, figure, limit, baseline, people, meaning, bounds=bounds),)
 
 
 def _bounded(one: SinglingOutBySize) -> BoundedFigure:
@@ -93,7 +94,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             f"{number(one.residual.value, 2)}, as a share of the attacks that fail on non-members",
             between(one.residual, lambda bound: number(bound, 2), 2),
             f"{percent(one.residual.control.value)} are true of one non-member; blind, {percent(one.blind)}",
-            f"{count(attack.n_people)} members, as many non-members",
+            f"{count(attack.n_members)} members, {count(attack.n_nonmembers)} non-members",
             NAME,
             PLACE,
             Advantage.of_residual(one.residual),
@@ -105,7 +106,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 GATE = Gate(
     name=NAME,
     description="Conditions on one to four variables are read off released rows and counted where they are true of "
-    "exactly one person of the original, beside as many non-members: r = (attack − control) / (1 − control), at 99 % "
+    "exactly one person of the original, beside non-members: r = (attack − control) / (1 − control), at 99 % "
     "confidence. Fail when r is shown to be above `singling_out` for any number of conditions, pass when shown to be "
     "within twice as much; numbers of conditions of which the release has fewer than 2000 are taken together for that.",
     evaluate=evaluate,

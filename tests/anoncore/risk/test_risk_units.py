@@ -287,7 +287,7 @@ def test_a_condition_that_is_true_of_one_company_alone_singles_it_out():
     ]
     values = [one.worst.residual.value for one in found if one is not None and one.worst is not None]
     assert values == pytest.approx([1.0, 0.0], abs=0.01)
-    assert [one.n_people for one in found if one is not None] == [40, 160]
+    assert [(one.n_members, one.n_nonmembers) for one in found if one is not None] == [(40, 40), (160, 160)]
 
 
 def test_the_classifier_is_not_told_by_the_households_of_non_members():

@@ -180,7 +180,39 @@ def test_predicates_that_succeed_together_count_as_one(repeated):
     rows = np.arange(4000)
     sides = [np.where(draw.random(4000) < 0.3, draw.permutation(4000), -1) for _ in range(2)]
     alike = _Singled(*(np.repeat(side, repeated) for side in (rows, *sides)))
-    assert alike.design_effect(4000) == pytest.approx(repeated, rel=0.05)
+    assert alike.design_effect((4000, 4000)) == pytest.approx(repeated, rel=0.05)
     # The same unit by predicates of different rows.
     other_rows = _Singled(draw.permutation(4000 * repeated), *(np.repeat(side, repeated) for side in sides))
-    assert other_rows.design_effect(4000) == pytest.approx(repeated, rel=0.2)
+    assert other_rows.design_effect((4000, 4000)) == pytest.approx(repeated, rel=0.2)
+
+
+def test_people_of_a_large_table_are_singled_out_as_often_as_those_of_a_small_one():
+    # Of a sample of the members, those whom conditions are true of would mostly be missing.
+    members, others = people(9000, 0), people(9000, 1)
+    released = flipped(members, others, 0.2)
+    large = singling_out(members, released, others, rng=rng())
+    small = singling_out(*(table.take(np.arange(1500)) for table in (members, released, others)), rng=rng())
+    assert large.n_members == large.n_nonmembers == 9000
+    assert large.worst.residual.lower > 0.8 * small.worst.residual.value > 0.1
+
+
+@pytest.mark.parametrize("n", [60, 400])
+def test_few_non_members_count_as_many_as_the_members(n):
+    # Members, release and reference are independent: alike in expectation, and less sure.
+    rates = []
+    for seed in range(25):
+        members, released, others = people(2000, seed), people(2000, seed + 50), people(n, seed + 100)
+        found = singling_out(members, released, others, predicates=3000, confidence=0.99, rng=rng())
+        assert (found.n_members, found.n_nonmembers) == (2000, n)
+        assert found.worst.residual.lower <= 0.0
+        rates.append([(one.residual.attack.value, one.residual.control.value) for one in found.sizes[1:]])
+    attack, control = np.moveaxis(np.array(rates), 2, 0)
+    assert abs((attack - control).mean()) < 4.0 * (attack - control).mean(axis=1).std() / 5.0
+    whole = singling_out(people(2000, 0), people(2000, 50), people(2000, 100), predicates=3000, rng=rng())
+    assert whole.sizes[-1].residual.upper < found.sizes[-1].residual.upper
+
+
+def test_copies_are_found_by_few_non_members():
+    members, others = people(2000, 0), people(100, 1)
+    found = singling_out(members, flipped(members, people(2000, 2), 0.3), others, rng=rng())
+    assert found.worst.residual.lower > 0.2

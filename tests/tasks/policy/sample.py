@@ -114,7 +114,7 @@ def harmless_attacks() -> dict[str, Any]:
     families = {"presence": family(ValuePresence), "agreement": family(Agreement), "density": family(Density)}
     families["partial_copies"] = family(PartialCopies)
     families["copied_parts"] = CopiedParts((CopiedPart("levels", 0.5, 0.3),), N, N)
-    return families | {"singling_out": SinglingOut(sizes, N), "linkability": Linkability(residual(), N, N, 9)}
+    return families | {"singling_out": SinglingOut(sizes, N, N), "linkability": Linkability(residual(), N, N, 9)}
 
 
 def by_subset(lower: float, upper: float, certain: tuple[float, float] = (0.018, 0.02)) -> SubsetLinkage:
