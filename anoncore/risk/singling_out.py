@@ -105,8 +105,8 @@ def singling_out(
     expectation. A sample of the members would weaken the attack: it lacks most of those of whom predicates are true.
     Reported is r = (r_original − r_control) / (1 − r_control). A table with few levels has a dozen
     predicates on one variable, which can prove a leak and never that there is none; neighbouring sizes are therefore
-    pooled until they hold 2000 predicates, or N/n times as many beside a small reference, and the upper bound is that of
-    all of them.
+    pooled until they hold 2000 predicates, or N/n times as many beside a small reference, and the upper bound is that
+    of all of them.
 
     Parameters
     ----------
@@ -189,13 +189,21 @@ def _drawn(original: Microdata, reference: Microdata, rng: np.random.Generator) 
     counts = [len(np.unique(own)) for own in units]
     n_members = _RECORDS * counts[0] // max(len(units[0]), _RECORDS)
     n = n_members, min(n_members, counts[1])
-    drawn = [rng.choice(np.unique(own), number, replace=False) for own, number in zip(units, n, strict=True)]
-    taken = [np.flatnonzero(np.isin(own, some)) for own, some in zip(units, drawn, strict=True)]
-    of_members, of_nonmembers = (
-        np.searchsorted(np.sort(some), own[rows]) for some, own, rows in zip(drawn, units, taken, strict=True)
+    (members, of_members), (nonmembers, of_nonmembers) = (
+        _some(own, number, rng) for own, number in zip(units, n, strict=True)
     )
     beside = np.flatnonzero(np.isin(of_members, rng.choice(n_members, n[0] - n[1], replace=False)))
-    return _Sides(*taken, of_members, beside, np.concatenate([of_nonmembers, n[1] + of_members[beside]]), n)
+    of_control = np.concatenate([of_nonmembers, n[1] + of_members[beside]])
+    return _Sides(members, nonmembers, of_members, beside, of_control, n)
+
+
+def _some(
+    units: NDArray[np.int64], number: int, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Draw so many units: the places of their records, and of these the units, counted from 0."""
+    drawn = np.sort(rng.choice(np.unique(units), number, replace=False))
+    places = np.flatnonzero(np.isin(units, drawn))
+    return places, np.searchsorted(drawn, units[places])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -233,9 +241,7 @@ class _Singled:
         return max(together / alone, 1.0) if alone else 1.0
 
 
-def _by_size(
-    found: dict[int, _Singled], n: tuple[int, int], confidence: float
-) -> tuple[SinglingOutBySize, ...]:
+def _by_size(found: dict[int, _Singled], n: tuple[int, int], confidence: float) -> tuple[SinglingOutBySize, ...]:
     """Return the results from whom the predicates of each size single out among so many units of either side."""
 
     def residual(sizes: list[int]) -> ResidualRisk:
@@ -259,7 +265,8 @@ def _share(single: NDArray[np.bool_], effect: float, confidence: float) -> Propo
 
 def _times(share: Proportion, factor: float) -> Proportion:
     """Return the share as if there were so many times as many people who may be singled out."""
-    return Proportion(*(min(factor * one, 1.0) for one in (share.value, share.lower, share.upper)), share.n)
+    value, lower, upper = (min(factor * one, 1.0) for one in (share.value, share.lower, share.upper))
+    return Proportion(value, lower, upper, share.n)
 
 
 def _pools(found: dict[int, int], enough: float) -> list[list[int]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+
 import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
@@ -16,19 +19,24 @@ MISSING = 0.3  # share of records without a value, above which a variable is not
 LEVELS = 8
 IN_ORDER = 0.999  # rank correlation from which one number is taken for a function of the other
 
+Computed = Mapping[str, Collection[str]]
+NOTHING: Computed = MappingProxyType({})
 
-def automatic_regressions(original: Microdata, most: int = 3) -> tuple[Regression, ...]:
+
+def automatic_regressions(original: Microdata, most: int = 3, computed: Computed = NOTHING) -> tuple[Regression, ...]:
     """Choose linear regressions of the original's numbers on the variables with which they are most associated.
 
     Parameters
     ----------
     original : Microdata
     most : regressions, the ones whose predictors are most associated first
+    computed : variables that edits compute, by name, with those that they are computed from
 
     Returns
     -------
     Regressions with at most four predictors; variables of which 30 % are missing are left out. No two variables of a
-    regression nearly equal or determine each other, as a wage and its logarithm: nothing would be estimated.
+    regression nearly equal or determine each other, as a wage and its logarithm, and none is computed from another, as
+    a body mass index from the weight: nothing would be estimated.
 
     Notes
     -----
@@ -44,21 +52,41 @@ def automatic_regressions(original: Microdata, most: int = 3) -> tuple[Regressio
     chosen = {
         name: predictors
         for name, found in partners.items()
-        if original.schema[name].kind == "continuous" and (predictors := _predictors(name, found, codes))
+        if original.schema[name].kind == "continuous" and (predictors := _predictors(name, found, codes, computed))
     }
     by_strength = sorted(chosen, key=lambda name: -sum(value**2 for value, _ in chosen[name]))
     return tuple(Regression(outcome=n, predictors=tuple(p for _, p in chosen[n])) for n in by_strength[:most])
 
 
-def _predictors(outcome: str, found: list[tuple[float, str]], codes: pd.DataFrame) -> list[tuple[float, str]]:
+def _predictors(
+    outcome: str, found: list[tuple[float, str]], codes: pd.DataFrame, computed: Computed
+) -> list[tuple[float, str]]:
     """Return the strongest of ``found``, none of which determines, or follows from, the outcome or another one."""
     chosen: list[tuple[float, str]] = []
     for value, name in sorted(found, key=lambda one: -one[0]):
-        if not any(_tied(codes[name].to_numpy(), codes[b].to_numpy()) for b in (outcome, *(n for _, n in chosen))):
+        others = (outcome, *(n for _, n in chosen))
+        if any(b in _sources(name, computed) or name in _sources(b, computed) for b in others):
+            continue
+        if not any(_tied(codes[name].to_numpy(), codes[b].to_numpy()) for b in others):
             chosen.append((value, name))
         if len(chosen) == PREDICTORS:
             break
     return chosen
+
+
+def _sources(name: str, computed: Computed) -> set[str]:
+    """Return all variables that one is computed from, through others that are computed.
+
+    Examples
+    --------
+    >>> sorted(_sources("group", {"bmi": ("weight", "height"), "group": ("bmi",)}))
+    ['bmi', 'height', 'weight']
+    """
+    found: set[str] = set()
+    new = {name}
+    while new := {source for one in new for source in computed.get(one, ())} - found:
+        found |= new
+    return found
 
 
 def _tied(a: np.ndarray, b: np.ndarray) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from anoncore.kernels.threads import in_threads
 from anoncore.microdata import Microdata
 from anoncore.summary import Summarised, SummaryTable
 from anoncore.utility._sides import Floats, Weights, left_in, value_matrices, weighting
-from anoncore.utility.automatic import automatic_regressions
+from anoncore.utility.automatic import Computed, automatic_regressions
 from anoncore.utility.figures import FigureComparison, UtilityComparison, compare_utility
 from anoncore.utility.marginals import MarginalUtility, marginal_utility
 from anoncore.utility.pairs import PairUtility, pair_utility
@@ -38,12 +38,15 @@ class UtilitySettings:
     ----------
     regressions : those whose results the release should keep
     automatic : regressions that are chosen from the original's associations beside them, at most
+    computed : variables that edits compute, by name, with those that they are computed from, which no such regression
+        joins
     interactions : products of columns that the propensity score uses at most
     triples : tables of three variables that are compared at most
     """
 
     regressions: tuple[Regression, ...] = ()
     automatic: int = 6
+    computed: Computed = field(default_factory=dict)
     interactions: int = 0
     triples: int = 0
 
@@ -206,7 +209,7 @@ def measure_utility(
     names = tuple(name for name, keep in zip(encoder.column_names(), kept, strict=True) if keep)
     marginals = partial(marginal_utility, original, released, reference, weights=arrays)
     regression = partial(regression_utility, original=original, released=released, reference=reference, weights=arrays)
-    chosen = automatic_regressions(original, settings.automatic) if settings.automatic else ()
+    chosen = automatic_regressions(original, settings.automatic, settings.computed) if settings.automatic else ()
     sizes = [(2, PAIRS)] + ([(3, settings.triples)] if settings.triples else [])
     jobs: list[Callable[[], Any]] = [
         partial(_compared, matrices, kept, names, arrays),

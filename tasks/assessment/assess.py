@@ -144,7 +144,7 @@ def assess(
         records=records,
         risk=risk,
         overlap=_overlap(risk, records),
-        utility=_utility(tables, sides, masked.hidden_variables, section),
+        utility=_utility(tables, sides, masked, section),
         claims=masked.claims,
         source_values=masked.source_values,
         source_levels=rare_levels_named(tables.original, tables.released, released, rows_linked=masked.keeps_records),
@@ -244,18 +244,19 @@ def _continuous_form(
     return compare_encoded(replace(tables, y=form.scores.load()["scores"]), settings, rng)
 
 
-def _utility(tables: EncodedTables, sides: Sides, hides: tuple[str, ...], section: AssessmentSection) -> UtilityReport:
+def _utility(tables: EncodedTables, sides: Sides, masked: Masked, section: AssessmentSection) -> UtilityReport:
     """Measure what the release preserves, without the variables between which a hidden group was moved.
 
     Figures are published, so that some units are left out of the original: an attacker does not know which.
     """
     original, released, reference = tables.original, tables.released, tables.reference
+    hides = masked.hidden_variables
     shown = [n for n in original.schema.names if n not in hides]
     utility = measure_utility(
         original.select(shown),
         released.select([n for n in released.schema.names if n not in hides]),
         None if reference is None else reference.select([n for n in shown if n in reference.schema]),
-        settings=UtilitySettings(regressions=section.regressions, triples=section.triples),
+        settings=UtilitySettings(regressions=section.regressions, computed=masked.computed, triples=section.triples),
         encoded=None if hides else tables,
         left_out=sides.left_out_rows("utility"),
     )

@@ -65,6 +65,7 @@ class MaskReport:
     exact : variables whose figures no step draws anew, so that they follow from the source
     decided_alone : whether a step may have decided by these records alone how each is treated; of a part of a table it
         may be that what is rare there is not so in the table
+    computed : variables that edits compute, with those that they are computed from
     """
 
     claims: tuple[ClaimCheck, ...] = ()
@@ -78,6 +79,7 @@ class MaskReport:
     source_values: tuple[str, ...] = ()
     exact: tuple[str, ...] = ()
     decided_alone: bool = True
+    computed: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,6 +238,7 @@ def mask_report(whole: MaskedRecords, steps: tuple[Step, ...], edits: EditSet) -
         source_values=_source_values(steps, done, released.schema),
         exact=tuple(name for name in released.schema.masked if name not in redrawn),
         decided_alone=any(one.step.treats_records_alone and one.decided_alone for one in done),
+        computed={str(edit.dependent): edit.parts for edit in edits.dependents},
     )
 
 

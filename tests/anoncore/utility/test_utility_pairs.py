@@ -93,6 +93,21 @@ def test_automatic_regressions_join_nothing_that_determines_the_other() -> None:
     assert all(not {"wage", "lwage"} <= {n, *of} and not {"size", "shift"} <= {n, *of} for n, of in chosen.items())
 
 
+def test_automatic_regressions_do_not_join_what_an_edit_computes_with_its_parts() -> None:
+    draw = np.random.default_rng(6)
+    height, weight, age = 170 + 10 * draw.normal(size=1500), 70 + 12 * draw.normal(size=1500), draw.normal(size=1500)
+    frame = pd.DataFrame({"height": height, "weight": weight + 3 * age, "age": age})
+    frame["bmi"] = 1e4 * frame["weight"] / height**2
+    frame["heavy"] = frame["bmi"].round(-1)
+    data = Microdata(frame, Schema([Variable(name, "continuous") for name in frame]))
+    computed = {"bmi": ("weight", "height"), "heavy": ("bmi",)}
+    free, tied = (automatic_regressions(data, 5, one) for one in ({}, computed))
+    joined = {frozenset({one.outcome, other}) for one in tied for other in one.predictors}
+    assert joined
+    assert all("age" in pair for pair in joined)
+    assert {"weight", "heavy"} & set(next(one.predictors for one in free if one.outcome == "height"))
+
+
 def test_automatic_regressions_join_what_belongs_together() -> None:
     chosen = {one.outcome: one.predictors for one in automatic_regressions(table(1))}
     assert set(chosen["y"]) >= {"x", "town"}
