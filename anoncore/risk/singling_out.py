@@ -44,8 +44,10 @@ class SinglingOutBySize:
 
     @property
     def upper(self) -> float:
-        """The upper bound of the predicates of this size, or of those that they are pooled with."""
-        return (self.pooled or self.residual).upper
+        """The upper bound of the predicates of this size, or of those that they are pooled with if these do as much."""
+        if self.pooled is None or self.residual.lower > self.pooled.upper:
+            return self.residual.upper
+        return self.pooled.upper
 
 
 @dataclass(frozen=True)

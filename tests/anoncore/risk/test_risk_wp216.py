@@ -12,7 +12,7 @@ from anoncore.risk._residual import residual_risk
 from anoncore.risk.density import density
 from anoncore.risk.linkability import linkability
 from anoncore.risk.scores import Certainty
-from anoncore.risk.singling_out import _Singled, singling_out
+from anoncore.risk.singling_out import SinglingOutBySize, _Singled, singling_out
 
 LEVELS = tuple("abcdefgh")
 SCHEMA = Schema(
@@ -216,3 +216,10 @@ def test_copies_are_found_by_few_non_members():
     members, others = people(2000, 0), people(100, 1)
     found = singling_out(members, flipped(members, people(2000, 2), 0.3), others, rng=rng())
     assert found.worst.residual.lower > 0.2
+
+
+def test_a_few_conditions_that_single_many_out_are_not_bounded_by_the_others():
+    few, all_sizes = (residual_risk(proportion(*one), proportion(2, one[1])) for one in ((90, 100), (150, 5000)))
+    assert SinglingOutBySize(1, few, 0.3, all_sizes).upper == few.upper
+    alike = residual_risk(proportion(4, 100), proportion(2, 100))
+    assert SinglingOutBySize(1, alike, 0.3, all_sizes).upper == all_sizes.upper
