@@ -15,10 +15,10 @@ from anoncore.risk._proportions import Proportion, proportion
 from anoncore.risk._residual import ResidualRisk, residual_risk
 from anoncore.risk._values import SortedValues, aligned_values, shared_variables
 
-_PREDICATES = 20_000
+_PREDICATES = 12_000
 _RECORDS = 100_000  # of a sample, the one whom a released row is of is mostly left out
 _BATCH = 10_000
-_BATCHES = 8
+_BATCHES = 20
 _SIZES = (1, 2, 3, 4)
 _ENOUGH = 2000  # predicates from which the upper bound of a harmless release is within 0.1, for N non-members
 
@@ -114,7 +114,7 @@ def singling_out(
     ----------
     original, released, reference : Microdata; of more than 100 000 records of the original a sample, and of the
         reference as many units at most
-    predicates : of each size that hold for one released row alone; fewer where 80 000 draws do not find them
+    predicates : of each size that hold for one released row alone; fewer where 200 000 draws do not find them
     confidence : 0 … 1, of all sizes together
     rng : Generator
 
