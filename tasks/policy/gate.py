@@ -88,6 +88,8 @@ DOUBTFUL = (
     "; members are more frequent among the highest scores than chance explains, and not shown to be more frequent than "
     "by an attack with an area of 0.55: stronger masking or fewer variables would lower it"
 )
+# What chance does not explain passes where an accepted attack shows as much in every other case.
+ACCEPTED = 0.5
 # The same where chance hardly explains the close records of two halves.
 DOUBTFUL_HALVES = "; chance hardly explains it: more units decide it, or a person accepts it"
 
@@ -125,9 +127,14 @@ class Chance:
         return not self.is_explained and (self.beyond is None or self.beyond.fails or math.isnan(self.p))
 
     @property
+    def is_accepted(self) -> bool:
+        """Whether what is accepted explains it, and not only may: it shows as much in every other case."""
+        return self.beyond is not None and self.beyond.p >= ACCEPTED
+
+    @property
     def is_doubtful(self) -> bool:
         """Whether a person is asked, since chance hardly explains it."""
-        return not self.fails and self.p < max(self.level, self.asks)
+        return not self.fails and not self.is_accepted and self.p < max(self.level, self.asks)
 
     @property
     def limit(self) -> str:
@@ -135,13 +142,14 @@ class Chance:
         fails = f"fail: p < {self.level:.2g}"
         if self.beyond is None:
             return fails
-        return f"{fails}, and < {self.beyond.level:.2g} were the area 0.55; pass: p ≥ {self.level:.2g}"
+        passes = f"pass: p ≥ {self.level:.2g}, or ≥ {ACCEPTED:g} were the area 0.55"
+        return f"{fails}, and < {self.beyond.level:.2g} were the area 0.55; {passes}"
 
     def beside(self, verdict: Verdict) -> Verdict:
         """Return the verdict of the test and of bounds together, which are worse by what the test finds."""
         if self.fails:
             return "fail"
-        return verdict if self.is_explained else worst_of({verdict, "inconclusive"})
+        return verdict if self.is_explained or self.is_accepted else worst_of({verdict, "inconclusive"})
 
     def phrase(self, of: str) -> str:
         """Return what chance does not explain, as the end of a figure; "" where it explains all.
