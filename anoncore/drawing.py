@@ -54,6 +54,8 @@ _COVERED = (np.arange(PARTS) >= _FIRST[:, None]) & (np.arange(PARTS) < _LAST[:, 
 # A linear model carries scores, and a tree what is left, if it leaves less than this share of what leaves leave.
 _CARRIES = 0.75
 _REGULAR, _MISSING = 0, 1
+# Standard deviations of a share from which chance does not explain that it is another than the source's.
+_UNLIKELY = 2.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -177,15 +179,20 @@ class Drawing:
         rules = _Rules.of(edits, variable, map(str, self.frame), self.data.schema, never)
         completed = list(self._completed(variable, edits))
         values, rows = draws.values, np.arange(len(self.frame))
-        for attempt in range(sum(_ATTEMPTS)):
+
+        def checked(values: Floats, rows: Integers) -> tuple[Integers, Flags, Flags]:
             frame = self.frame.iloc[rows].reset_index(drop=True)
-            frame[variable.name] = _column(source, variable, values[rows])
-            parts = self._parts(variable, values[rows])
+            frame[variable.name] = _column(source, variable, values)
+            parts = self._parts(variable, values)
             fits, adds_up = rules.checked(frame, rows, parts)
             for one in completed:
                 own = self._parts(one.variable, one.edit.solve(frame))
                 for table, states, regular in one.never:
                     adds_up &= ~(states | regular)[table[rows], own]
+            return parts, fits, adds_up
+
+        for attempt in range(sum(_ATTEMPTS)):
+            parts, fits, adds_up = checked(values[rows], rows)
             wrong = rows[~fits]
             # A number that does not add up is drawn anew as a number: as missing it would satisfy every sum.
             off = rows[fits & ~adds_up & (parts >= 1) & (parts <= PARTS)] if draws.number else rows[:0]
@@ -199,6 +206,7 @@ class Drawing:
             rows = np.concatenate([wrong, off])
         else:
             self._unfit.update(rows.tolist())
+        self._balance(values, self._parts(variable, values), parts_of_source, draws, checked)
         self.frame[variable.name] = _column(source, variable, values)
         self._pairs.append((parts_of_source, self._parts(variable, values), variable.kind == "continuous"))
         self._remember(variable)
@@ -206,6 +214,38 @@ class Drawing:
             drawn = one.edit.solve(self.frame)
             self._pairs.append((one.parts, self._parts(one.variable, drawn), True))
             self._remember_numbers(one.variable, drawn)
+
+    def _balance(
+        self,
+        values: Floats,
+        parts: Integers,
+        of_source: Integers,
+        draws: _Draws,
+        checked: Callable[[Floats, Integers], tuple[Integers, Flags, Flags]],
+    ) -> None:
+        """Draw again what is too frequent, where chance does not explain the shares of levels, spikes and tenths.
+
+        What was drawn again until it fits is what fits most records: a small change of what few have much of. As many
+        records as a random sample of the source has hold each in the end, where others can be drawn.
+        """
+        size = max(int(parts.max()), int(of_source.max())) + 1
+        shares = np.bincount(of_source, minlength=size) / len(of_source)
+        held = np.bincount(parts, minlength=size)
+        expected = len(parts) * shares
+        if not (np.abs(held - expected) > _UNLIKELY * np.sqrt(np.maximum(expected * (1.0 - shares), 1.0))).any():
+            return
+        wanted = self.rng.multinomial(len(parts), shares)
+        for _ in range(_ATTEMPTS[0]):
+            rows = _beyond(parts, held - wanted, self.rng)
+            if not len(rows):
+                break
+            new = draws.again(rows, False)
+            to, fits, adds_up = checked(new, rows)
+            chosen = np.flatnonzero(fits & adds_up)
+            # Of those that would fill a part, as many as it lacks.
+            chosen = chosen[_first(to[chosen], wanted - held)]
+            values[rows[chosen]], parts[rows[chosen]] = new[chosen], to[chosen]
+            held = np.bincount(parts, minlength=size)
 
     @property
     def fitting(self) -> Integers:
@@ -556,6 +596,25 @@ def _read_between(ordered: Floats, places: Floats) -> Floats:
     repeats[:-1] |= repeats[1:]
     between = ordered[below] + (places - below) * (ordered[above] - ordered[below])
     return np.where(repeats[below] | repeats[above], nearest, between)
+
+
+def _beyond(parts: Integers, excess: Integers, rng: np.random.Generator) -> Integers:
+    """Draw records (n,) of each part, as many as it has too many."""
+    order = rng.permutation(len(parts))
+    return order[_first(parts[order], excess)]
+
+
+def _first(parts: Integers, most: Integers) -> Integers:
+    """Return the places of the first records (n,) of each part, so many of each at most.
+
+    Examples
+    --------
+    >>> _first(np.array([1, 0, 1, 1]), np.array([0, 2])).tolist()
+    [0, 2]
+    """
+    order = np.argsort(parts, kind="stable")
+    ranked = parts[order]
+    return np.sort(order[np.arange(len(parts)) - np.searchsorted(ranked, ranked) < most[ranked]])
 
 
 def _beside(table: Singles, column: Floats) -> Singles:

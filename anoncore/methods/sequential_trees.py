@@ -31,8 +31,9 @@ class SequentialTrees(Method):
     number that many hold (zero, say) and a missing value are levels. Other numbers are drawn by rank and smoothed: no
     number of fewer than k units is released but by chance, none lies beyond the source's extremes, which are rounded
     outward where fewer than five units hold them, and all are rounded to the variable's precision. A combination that
-    an edit forbids, or that never occurs where it should, is drawn again; of a hundredth more records than are
-    released, those are left out for which nothing that was drawn fits.
+    an edit forbids, or that never occurs where it should, is drawn again, and so is what is then more frequent than
+    chance explains; of a hundredth more records than are released, those are left out for which nothing that was drawn
+    fits.
     Splits that chance explains are removed.
 
     Nothing is proven about a single record.

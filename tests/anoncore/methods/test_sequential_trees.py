@@ -115,6 +115,24 @@ def test_edits_are_respected_while_values_are_drawn(people):
     assert edits.violations(done.frame)["the young do not smoke"] <= 3
 
 
+def test_what_fits_most_records_is_not_drawn_too_often():
+    # Whoever smokes little cannot smoke much less: such draws are rejected, and the leaf is too wide to know it.
+    draw = np.random.default_rng(0)
+    before = draw.choice([5.0, 10, 15, 20, 30, 40], 1500, p=[0.1, 0.2, 0.15, 0.3, 0.15, 0.1])
+    change = np.select([draw.random(1500) < 0.4, draw.random(1500) < 0.5], [-before, 0.0], 10.0)
+    schema = Schema([Variable(name, "continuous", precision=1) for name in ("before", "change")])
+    data = Microdata(pd.DataFrame({"before": before, "change": change}), schema)
+    edits = EditSet([LinearEdit(name="none below 0", terms={"before": 1.0, "change": 1.0}, relation=">=")])
+    moved = []
+    for seed in range(6):
+        found = SequentialTrees(leaf=700).anonymize(data, edits=edits, rng=np.random.default_rng(seed)).data.frame
+        assert (found.before + found.change >= 0).all()
+        moved.append([(found.change == value).mean() - (change == value).mean() for value in (0.0, 10.0)])
+    assert np.abs(np.mean(moved, axis=0)).max() < 0.03
+    # Counts are drawn, and not those of the source.
+    assert np.std(moved, axis=0).min() > 0.004
+
+
 def test_members_are_not_distinguished_from_others(people):
     found = []
     for seed in range(2):
