@@ -20,17 +20,20 @@ LEVELS = 8
 IN_ORDER = 0.999  # rank correlation from which one number is taken for a function of the other
 
 Computed = Mapping[str, Collection[str]]
-NOTHING: Computed = MappingProxyType({})
+NOTHING_COMPUTED: Computed = MappingProxyType({})
 
 
-def automatic_regressions(original: Microdata, most: int = 3, computed: Computed = NOTHING) -> tuple[Regression, ...]:
+def automatic_regressions(
+    original: Microdata, most: int = 3, computed: Computed = NOTHING_COMPUTED
+) -> tuple[Regression, ...]:
     """Choose linear regressions of the original's numbers on the variables with which they are most associated.
 
     Parameters
     ----------
     original : Microdata
     most : regressions, the ones whose predictors are most associated first
-    computed : variables that edits compute, by name, with those that they are computed from
+    computed : variables that edits compute, by name, with those that they are computed from; an equation of which no
+        variable is computed is not looked at
 
     Returns
     -------

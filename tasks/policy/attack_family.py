@@ -25,7 +25,7 @@ _RULE = (
 _OF_EVERYBODY = (
     "Every release that is like its source tells a little of everybody in it. So members among the highest scores fail "
     "it only where, at `tail_p`, an attack with an area of 0.55 does not explain them either; else they ask a person, "
-    "unless such an attack explains them in half of the cases."
+    "unless such an attack shows as much in a fifth of the cases, in each form."
 )
 _OF_SOME = f"{_OF_EVERYBODY} Files of other tools, which may hold copies of some people, fail by the first alone."
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from anoncore.risk import MembershipAttack, ResidualRisk, TopScores, ValuesTogether
+from anoncore.risk import MembershipAttack, ResidualRisk, SinglingOut, SinglingOutBySize, TopScores, ValuesTogether
 from tasks.policy.rounding import SETTINGS, at_least_ten, coarse, floor_to, in_steps, p_value
 
 T = TypeVar("T")
 
 AREA_STEPS = (0.005, 0.01, 0.02, 0.05)
+COARSE_STEPS = (0.1, 0.2, 0.5)  # of what few people decide
 PEOPLE_PER_STEP = 3.0
 
 
@@ -29,6 +30,8 @@ def _rounded(value: Any) -> Any:
             return _area(value)
         case TopScores():
             return _top(value)
+        case SinglingOut():
+            return _singling_out(value)
         case ResidualRisk():
             return coarse(value, _step(min(value.attack.n, value.control.n), 10.0))
         case ValuesTogether():
@@ -45,6 +48,28 @@ def _rounded(value: Any) -> Any:
 def _step(people: int, per_step: float) -> float:
     """Return the finest step that holds so many people."""
     return next((step for step in AREA_STEPS if step * people >= per_step), 0.1)
+
+
+def _singling_out(found: SinglingOut) -> SinglingOut:
+    """Publish in steps that ten people decide, and ten of the predicates: few non-members count many times each."""
+    times = max(found.n_members / found.n_nonmembers, 1.0)
+    people = min(found.n_members, found.n_nonmembers)
+
+    def in_own_steps(one: SinglingOutBySize) -> SinglingOutBySize:
+        own, pooled = (
+            risk and coarse(risk, _coarse_step(min(people, int(risk.attack.n / times))))
+            for risk in (one.residual, one.pooled)
+        )
+        assert own is not None
+        step = _coarse_step(min(people, one.residual.attack.n))
+        return replace(one, residual=own, pooled=pooled, blind=coarse(one.blind, step))
+
+    return replace(found, sizes=tuple(in_own_steps(one) for one in found.sizes))
+
+
+def _coarse_step(people: int) -> float:
+    """Return the finest step that ten of so many people decide, 1 where they are fewer than 20."""
+    return next((step for step in (*AREA_STEPS, *COARSE_STEPS) if step * people >= 10.0), 1.0)
 
 
 def _area(area: MembershipAttack) -> MembershipAttack:

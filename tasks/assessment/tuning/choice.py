@@ -26,8 +26,7 @@ UNTRIED = (
     "people differ most by {}: release them in classes (global-recoding), leave them out together, or release fewer "
     "variables beside them"
 )
-PASSED = "on the units of the search these passed, too, and may where that one does not: {}"
-MOST_TELLING = MOST_PASSED = 3
+MOST_TELLING = 3
 # By how much the loss must be smaller, in every look at both, before a plan is changed: chance makes a few percent. The
 # sentence that says why a plan was kept names it.
 CLEARLY = 0.8
@@ -97,15 +96,7 @@ class Choice:
         """
         if self.judged is None or self.judged.decision == "reject":
             return self.advice
-        return f"settings were searched already: {self.sentence}", *self._passed
-
-    @property
-    def _passed(self) -> tuple[str, ...]:
-        """The other settings that passed in the search, as what may pass in a run where the choice does not."""
-        chosen = None if self.best is None else self.best.variation.key
-        passed = [one.trial for one in self.result.candidates if one.variation.key != chosen]
-        names = [one.name for one in passed if one.decision == "publish"][:MOST_PASSED]
-        return (PASSED.format("; ".join(names)),) if names else ()
+        return (f"settings were searched already: {self.sentence}",)
 
     @property
     def _obstacle(self) -> Obstacle | None:

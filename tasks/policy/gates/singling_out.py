@@ -47,7 +47,7 @@ def evaluate(assessment: Assessment, policy: SinglingOutLimit) -> tuple[GateResu
     worst, upper = attack.worst, max(one.upper for one in attack.sizes)
     risk = worst.residual
     meaning, bound = MEANING, f" {interval(risk.lower, upper, 2, '+')}"
-    if worst.pooled is not None:
+    if worst.is_pooled:
         bound = f", {bounds_of_several(risk.lower, upper, 2, '+')}"
         meaning += ". “Of all” is the upper bound of several numbers of conditions taken together"
     figure = f"{_conditions(worst.n_conditions)}: {risk.value:+.2f}{bound}"
@@ -58,7 +58,7 @@ def evaluate(assessment: Assessment, policy: SinglingOutLimit) -> tuple[GateResu
 def _bounded(one: SinglingOutBySize) -> BoundedFigure:
     """Return the figure of a number of conditions; where few exist, the upper bound is of several numbers."""
     name, risk = _conditions(one.n_conditions), one.residual
-    if one.pooled is None:
+    if not one.is_pooled:
         return BoundedFigure.of(risk.value, risk, name)
     return BoundedFigure(name, risk.value, risk.lower, one.upper, 0.0)
 
@@ -106,9 +106,10 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 GATE = Gate(
     name=NAME,
     description="Conditions on one to four variables are read off released rows and counted where they are true of "
-    "exactly one person of the original, beside non-members: r = (attack − control) / (1 − control), at 99 % "
-    "confidence. Fail when r is shown to be above `singling_out` for any number of conditions, pass when shown to be "
-    "within twice as much; numbers of conditions of which the release has fewer than 2000 are taken together for that.",
+    "exactly one person of the original, beside non-members, of whom each counts N/n times where they are n and the "
+    "members N: r = (attack − control) / (1 − control), at 99 % confidence. Fail when r is shown to be above "
+    "`singling_out` for any number of conditions, pass when shown to be within twice as much; numbers of conditions of "
+    "which the release has fewer than 2000, or 2000·N/n, are taken together for that.",
     evaluate=evaluate,
     limits=SinglingOutLimit,
     individual=True,

@@ -1,5 +1,7 @@
 """Singling out, linkability, densities and classifiers: tables with known answers, non-members as control."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -179,11 +181,12 @@ def test_predicates_that_succeed_together_count_as_one(repeated):
     draw = np.random.default_rng(0)
     rows = np.arange(4000)
     sides = [np.where(draw.random(4000) < 0.3, draw.permutation(4000), -1) for _ in range(2)]
-    alike = _Singled(*(np.repeat(side, repeated) for side in (rows, *sides)))
-    assert alike.design_effect((4000, 4000)) == pytest.approx(repeated, rel=0.05)
+    alike = _Singled(*(np.repeat(side, repeated) for side in (rows, *sides)), nobody=0.0)
+    assert alike.design_effects((4000, 4000)) == pytest.approx((repeated, repeated), rel=0.05)
     # The same unit by predicates of different rows.
-    other_rows = _Singled(draw.permutation(4000 * repeated), *(np.repeat(side, repeated) for side in sides))
-    assert other_rows.design_effect((4000, 4000)) == pytest.approx(repeated, rel=0.2)
+    sides = [np.repeat(side, repeated) for side in sides]
+    other_rows = _Singled(draw.permutation(4000 * repeated), *sides, nobody=0.0)
+    assert other_rows.design_effects((4000, 4000)) == pytest.approx((repeated, repeated), rel=0.2)
 
 
 def test_people_of_a_large_table_are_singled_out_as_often_as_those_of_a_small_one():
@@ -208,8 +211,6 @@ def test_few_non_members_count_as_many_as_the_members(n):
         rates.append([(one.residual.attack.value, one.residual.control.value) for one in found.sizes[1:]])
     attack, control = np.moveaxis(np.array(rates), 2, 0)
     assert abs((attack - control).mean()) < 4.0 * (attack - control).mean(axis=1).std() / 5.0
-    whole = singling_out(people(2000, 0), people(2000, 50), people(2000, 100), predicates=3000, rng=rng())
-    assert whole.sizes[-1].residual.upper < found.sizes[-1].residual.upper
 
 
 def test_copies_are_found_by_few_non_members():
@@ -223,3 +224,31 @@ def test_a_few_conditions_that_single_many_out_are_not_bounded_by_the_others():
     assert SinglingOutBySize(1, few, 0.3, all_sizes).upper == few.upper
     alike = residual_risk(proportion(4, 100), proportion(2, 100))
     assert SinglingOutBySize(1, alike, 0.3, all_sizes).upper == all_sizes.upper
+
+
+def test_predicates_that_single_few_out_do_not_excuse_those_that_single_many_out():
+    many, all_sizes = (residual_risk(proportion(*one), proportion(20, one[1])) for one in ((260, 2500), (620, 20_000)))
+    assert all_sizes.upper < many.value < many.upper
+    many = replace(many, lower=0.0)  # as beside few non-members
+    found = SinglingOutBySize(1, many, 0.3, all_sizes)
+    assert found.is_pooled
+    assert found.upper == many.value
+
+
+def test_a_few_non_members_are_not_enough():
+    members, released = people(200, 0), people(200, 1)
+    assert singling_out(members, released, people(9, 2), rng=rng()) is None
+    assert singling_out(members, released, people(10, 2), rng=rng()).n_nonmembers == 10
+
+
+def test_units_with_several_records_are_alike_beside_few_non_members():
+    gaps = []
+    for seed in range(20):
+        members, released, others = (
+            people(3 * n, seed + at).with_units(np.arange(3 * n) // 3) for n, at in ((400, 0), (400, 50), (40, 100))
+        )
+        found = singling_out(members, released, others, predicates=2000, confidence=0.99, rng=rng())
+        assert (found.n_members, found.n_nonmembers) == (400, 40)
+        assert found.worst.residual.lower <= 0.0
+        gaps.append(found.sizes[-1].residual.attack.value - found.sizes[-1].residual.control.value)
+    assert abs(np.mean(gaps)) < 4.0 * np.std(gaps) / np.sqrt(20)

@@ -2,7 +2,17 @@ from dataclasses import replace
 
 import pytest
 
-from anoncore.risk import AttackFamily, MembershipAttack, NamedAttack, ScoreAttack, TopScores
+from anoncore.risk import (
+    AttackFamily,
+    MembershipAttack,
+    NamedAttack,
+    ScoreAttack,
+    SinglingOut,
+    SinglingOutBySize,
+    TopScores,
+)
+from anoncore.risk._proportions import Proportion
+from anoncore.risk._residual import residual_risk
 from tasks.policy.rounded_attacks import attacks_in_steps
 
 
@@ -34,3 +44,26 @@ def test_what_is_no_attack_stays() -> None:
     assert attacks_in_steps(None, 0.01) is None
     one = family(26, 0.55, 500)
     assert attacks_in_steps(replace(one, attacks=()), 0.01) == replace(one, attacks=())
+
+
+@pytest.mark.parametrize(
+    ("predicates", "members", "nonmembers", "step"),
+    [(12_000, 2000, 2000, 0.005), (12_000, 1000, 40, 0.5), (125, 1000, 40, 1)],
+)
+def test_singling_out_is_published_in_steps_that_ten_non_members_decide(
+    predicates: int, members: int, nonmembers: int, step: float
+) -> None:
+    times = members / nonmembers
+
+    def published(singled: int) -> SinglingOut:
+        share = min(times * singled / predicates, 1.0)
+        control = Proportion(share, share, share, predicates)
+        risk = residual_risk(Proportion(0.3, 0.25, 0.35, predicates), control)
+        return attacks_in_steps(SinglingOut((SinglingOutBySize(1, risk, 0.1234),), members, nonmembers), 0.01)
+
+    for value in (published(3).sizes[0].residual.control.value, published(3).sizes[0].residual.value):
+        assert value / step == pytest.approx(round(value / step))
+    # Ten predicates more or less move a figure by a step at most.
+    controls = [published(singled).sizes[0].residual.control.value for singled in range(11)]
+    assert len(set(controls)) <= 2
+    assert published(3).sizes[0].blind != 0.1234
