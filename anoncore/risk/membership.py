@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -53,6 +53,13 @@ class MembershipAttack:
     confidence: float = 0.99
     tests: int = 1
     error_ratio: float = 1.0
+
+    def with_upper(self, upper: float) -> MembershipAttack:
+        """Return the attack with another upper bound."""
+        verdict = three_way(self.lower, upper, max(self.gate, PASSES_WITHIN), fails_above=self.gate)
+        changed = replace(self, upper=upper, verdict=verdict)
+        object.__setattr__(changed, "placements", self.placements)
+        return changed
 
     def __getstate__(self) -> dict[str, object]:
         """Return what is pickled: the fields alone."""

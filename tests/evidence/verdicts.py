@@ -343,8 +343,8 @@ def small_reference(name: str, reference: int, seed: int) -> dict[str, list[str]
     """Judge copies of one record in twenty of at most 20 000, with a reference of so many people."""
     rng = np.random.default_rng([seed, reference])
     members, others, spare = samples(name, 20_000, rng)
-    copied = with_copies(others, members, np.arange(len(others) // 20), [c for c in members if c != "unit"])
-    a, b, y = typed([members, spare.iloc[:reference].reset_index(drop=True), copied])
+    copied = with_copies(others, members, chosen(others, 0.05, rng), [c for c in members if c != "unit"])
+    a, b, y = typed([members, spare.sample(reference, random_state=seed).reset_index(drop=True), copied])
     return judged(a, b, y.with_units(None), False, seed)
 
 

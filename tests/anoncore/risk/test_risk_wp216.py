@@ -252,3 +252,22 @@ def test_units_with_several_records_are_alike_beside_few_non_members():
         assert found.worst.residual.lower <= 0.0
         gaps.append(found.sizes[-1].residual.attack.value - found.sizes[-1].residual.control.value)
     assert abs(np.mean(gaps)) < 4.0 * np.std(gaps) / np.sqrt(20)
+
+
+def test_tracing_with_few_non_members_is_bounded_as_by_many():
+    # A release that keeps means and covariances of the members tells of each by all of them together.
+    found = {}
+    for seed in range(3):
+        draw = np.random.default_rng(seed)
+        members, others, fresh = draw.normal(size=(3, 3000, 30))
+        root, own = (np.linalg.cholesky(np.cov(table.T)) for table in (members, fresh))
+        released = (fresh - fresh.mean(axis=0)) @ np.linalg.inv(own).T @ root.T + members.mean(axis=0)
+        for n in (3000, 750):
+            attacks = density(members, others[:n], released, rng=rng()).attacks
+            found.setdefault(n, []).append({one.name: one.attack.area for one in attacks})
+    many, few = ([one["tracing by products"] for one in found[n]] for n in (3000, 750))
+    assert np.mean([one.auc for one in many]) > np.mean([one.auc for one in few]) + 0.01
+    assert np.mean([one.upper - 0.5 for one in few]) > 1.3 * np.mean([one.upper - 0.5 for one in many])
+    assert all(one.verdict != "pass" for one in few if one.upper > 0.6)
+    nearest = [[one["density ratio, 1 neighbour"] for one in found[n]] for n in (3000, 750)]
+    assert np.mean([one.upper for one in nearest[1]]) < 0.56
