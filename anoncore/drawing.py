@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import gammainccinv
+from scipy.stats import norm
 
 from anoncore.edits.kinds import BoundEdit, LinearEdit, RatioEdit
 from anoncore.edits.lookup import LearnedLookup
@@ -54,8 +55,8 @@ _COVERED = (np.arange(PARTS) >= _FIRST[:, None]) & (np.arange(PARTS) < _LAST[:, 
 # A linear model carries scores, and a tree what is left, if it leaves less than this share of what leaves leave.
 _CARRIES = 0.75
 _REGULAR, _MISSING = 0, 1
-# Standard deviations of a share from which chance does not explain that it is another than the source's.
-_UNLIKELY = 2.5
+# Probability below which chance does not explain that any share of a variable is another than the source's.
+_UNLIKELY = 0.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -232,7 +233,8 @@ class Drawing:
         shares = np.bincount(of_source, minlength=size) / len(of_source)
         held = np.bincount(parts, minlength=size)
         expected = len(parts) * shares
-        if not (np.abs(held - expected) > _UNLIKELY * np.sqrt(np.maximum(expected * (1.0 - shares), 1.0))).any():
+        farthest = norm.isf(_UNLIKELY / size) * np.sqrt(np.maximum(expected * (1.0 - shares), 1.0))
+        if not (np.abs(held - expected) > farthest).any():
             return
         wanted = self.rng.multinomial(len(parts), shares)
         for _ in range(_ATTEMPTS[0]):
