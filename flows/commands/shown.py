@@ -99,10 +99,16 @@ def deciding_gates(verdict: Iterable[GateResult]) -> None:
     shown = [g for g in results if g.verdict in OPEN]
     if shown:
         out.print(gates(shown))
-        for one in shown:
-            line("", f"{one.cause}: {one.explanation}")
+        _explained(shown)
     if rest := len(results) - len(shown):
         out.print(f"[dim]{rest} {'other ' * bool(shown)}gate(s) pass or are not asked; --all shows them[/dim]")
+
+
+def _explained(results: Iterable[GateResult]) -> None:
+    """Print what is asked where a release does not pass, and what would decide it."""
+    for one in results:
+        if one.verdict in OPEN:
+            line("", f"{one.cause}: {one.explanation}")
 
 
 def gates(verdict: Iterable[GateResult]) -> Table:
@@ -170,6 +176,7 @@ def _summary(outcome: Outcome, home: Home, seconds: float, every_gate: bool) -> 
     if outcome.gates:
         if every_gate:
             out.print(gates(outcome.gates))
+            _explained(outcome.gates)
         else:
             deciding_gates(outcome.gates)
         out.print()
@@ -230,6 +237,7 @@ def judged(judgement: Judgement, name: str) -> None:
     """Show the verdict on an external file."""
     verdict = judgement.verdict
     out.print(gates(verdict.gates))
+    _explained(verdict.gates)
     out.print()
     out.print(f"{safe(name)} {DECISIONS[verdict.decision]}: {safe_lines(verdict.reason)}", soft_wrap=True)
     for what, names in (("Not in the release", judgement.left_out), ("Not measured", judgement.unknown)):

@@ -56,6 +56,7 @@ def _singling_out(found: SinglingOut) -> SinglingOut:
     people = min(found.n_members, found.n_nonmembers)
 
     def in_own_steps(one: SinglingOutBySize) -> SinglingOutBySize:
+        one = one if one.is_pooled else replace(one, pooled=None)  # rounded bounds would decide it anew
         own, pooled = (
             risk and coarse(risk, _coarse_step(min(people, int(risk.attack.n / times))))
             for risk in (one.residual, one.pooled)
