@@ -21,6 +21,7 @@ _RECORDS = 100_000  # a sample would lack most of the people whom released rows 
 _BATCH = 10_000
 _BATCHES = 20
 _SIZES = (1, 2, 3, 4)
+_FEW_NEW = 0.02  # share of new predicates in a batch below which nearly all are found
 _ENOUGH = 2000  # predicates from which the upper bound of a harmless release is within 0.1, for N non-members
 _FEWEST = 10  # non-members; by fewer no release can be shown to be harmless
 
@@ -127,7 +128,8 @@ def singling_out(
     ----------
     original, released, reference : Microdata; of more than 100 000 records of the original a sample, and of the
         reference as many units at most
-    predicates : of each size that hold for one released row alone; fewer where 200 000 draws do not find them
+    predicates : of each size that hold for one released row alone; fewer where 200 000 draws do not find them, or
+        hardly any are new
     confidence : 0 … 1, of all sizes together
     rng : Generator
 
@@ -327,9 +329,9 @@ def _predicates(
     kept = np.empty((0, 3 * size), dtype=np.int32)
     for _ in range(_BATCHES):
         drawn = _batch(table, size, rng)
-        single = sole_units(*drawn, table.rows) >= 0
+        single, before = sole_units(*drawn, table.rows) >= 0, len(kept)
         kept = np.unique(np.concatenate([kept, np.hstack(drawn)[single]]), axis=0)
-        if len(kept) >= number:
+        if len(kept) >= number or len(kept) - before < _FEW_NEW * len(kept):
             break
     kept = rng.permutation(kept)[:number]
     lower, upper, columns = (np.ascontiguousarray(kept[:, at * size : (at + 1) * size]) for at in range(3))
