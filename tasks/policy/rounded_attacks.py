@@ -15,7 +15,7 @@ from tasks.policy.rounding import SETTINGS, at_least_ten, coarse, floor_to, in_s
 T = TypeVar("T")
 
 AREA_STEPS = (0.005, 0.01, 0.02, 0.05)
-COARSE_STEPS = (0.1, 0.2, 0.5)  # of what few people decide
+COARSE_STEPS = (*AREA_STEPS, 0.1, 0.2, 0.5, 1.0)  # of what few people decide
 PEOPLE_PER_STEP = 3.0
 
 
@@ -45,9 +45,9 @@ def _rounded(value: Any) -> Any:
     return value
 
 
-def _step(people: int, per_step: float) -> float:
-    """Return the finest step that holds so many people."""
-    return next((step for step in AREA_STEPS if step * people >= per_step), 0.1)
+def _step(people: int, per_step: float, steps: tuple[float, ...] = (*AREA_STEPS, 0.1)) -> float:
+    """Return the finest of the steps that holds so many people, else the last."""
+    return next((step for step in steps if step * people >= per_step), steps[-1])
 
 
 def _singling_out(found: SinglingOut) -> SinglingOut:
@@ -58,19 +58,14 @@ def _singling_out(found: SinglingOut) -> SinglingOut:
     def in_own_steps(one: SinglingOutBySize) -> SinglingOutBySize:
         one = one if one.is_pooled else replace(one, pooled=None)  # rounded bounds would decide it anew
         own, pooled = (
-            risk and coarse(risk, _coarse_step(min(people, int(risk.attack.n / times))))
+            risk and coarse(risk, _step(min(people, int(risk.attack.n / times)), 10.0, COARSE_STEPS))
             for risk in (one.residual, one.pooled)
         )
         assert own is not None
-        step = _coarse_step(min(people, one.residual.attack.n))
+        step = _step(min(people, one.residual.attack.n), 10.0, COARSE_STEPS)
         return replace(one, residual=own, pooled=pooled, blind=coarse(one.blind, step))
 
     return replace(found, sizes=tuple(in_own_steps(one) for one in found.sizes))
-
-
-def _coarse_step(people: int) -> float:
-    """Return the finest step that ten of so many people decide, 1 where they are fewer than 20."""
-    return next((step for step in (*AREA_STEPS, *COARSE_STEPS) if step * people >= 10.0), 1.0)
 
 
 def _area(area: MembershipAttack) -> MembershipAttack:
