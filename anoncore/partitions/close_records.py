@@ -14,12 +14,18 @@ from anoncore.kernels.streams import Stream
 from anoncore.partitions.neighbours import Sought, isolated_records, largest, nearest_distances
 from anoncore.partitions.store import Executor
 from anoncore.partitions.table import PartitionedTable
-from anoncore.risk.closeness import NEARER
+from anoncore.risk.closeness import NEARER, compared_with
 from anoncore.risk.shrinkage import UNDONE, Shrinkage
-from anoncore.risk.tail import ExtremeRecords, TailTest, extreme_distance, matched_extremes, tail_test
+from anoncore.risk.tail import (
+    FEWEST_ISOLATED,
+    ISOLATED,
+    ExtremeRecords,
+    TailTest,
+    extreme_distance,
+    matched_extremes,
+    tail_test,
+)
 
-_ISOLATED = 0.01  # of all people
-_FEWEST = 10
 _MOST = 1000  # isolated people, each of whom is compared with all records of all tables
 _WIDER = 3  # times as many are compared with the original: nobody near in a window is not nobody near at all
 
@@ -53,6 +59,21 @@ class ComparedTables:
     reference: PartitionedTable | None
     encoder: Encoder
     shrinkage: Shrinkage | None = None
+
+    @property
+    def others(self) -> PartitionedTable | None:
+        """The reference, where it is not too small to compare distances with; see `compared_with`."""
+        return compared_with(self.original, self.released, self.reference)
+
+    @property
+    def n_others(self) -> int:
+        """The number of records that distances to the release are compared with."""
+        return len(self.original) - 1 if self.others is None else len(self.others)
+
+    @property
+    def kept(self) -> float:
+        """The share of the release that is searched beside them."""
+        return min(1.0, self.n_others / len(self.released))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,22 +117,23 @@ def close_records(
     -----
     Claim: `tail_test` of the people and of the most isolated records, `extreme_records` of all records, with nearest
     distances that are exact over all partitions. Two departures: how far is usual is known from the sample; and the
-    most isolated 1 %, at most 1000, are sought among three times as many, whose nearest record among 100 000
-    is farthest. That looks at the original only and keeps the test exact. Who is extreme is sought among all records.
-    Without a reference d₁²/d₂ of the two nearest in the original stands for chance, and τ alone is near; with one,
-    isolated records are also sought within `NEARER` times the distance to anybody else. Isolated and extreme records
-    are sought once more in a release whose shrinkage is undone, where there is any. Source: docs/explanation/risk.md.
+    most isolated 1 %, at most 1000, are sought among three times as many, whose nearest record among 100 000 is
+    farthest. That looks at the original only and keeps the test exact. Who is extreme is sought among all records.
+    Without a reference, or with one that `compared_with` leaves out, d₁²/d₂ of the two nearest in the original stands
+    for chance, and τ alone is near; with one, isolated records are also sought within `NEARER` times the distance to
+    anybody else. Isolated and extreme records are sought once more in a release whose shrinkage is undone, where there
+    is any. Source: docs/explanation/risk.md.
     """
     stream, n = Stream.of(rng), len(tables.original)
     seen = _FarOut.of(_Measured(run, tables, stream), people)
-    within = [tau] if tables.reference is None or tau >= NEARER else [tau, NEARER]
-    forms = {f"within {share:g}": seen.isolated.tail(share, level) for share in within}
+    within, kept = [tau] if tables.others is None or tau >= NEARER else [tau, NEARER], tables.kept
+    forms = {f"within {share:g}": seen.isolated.tail(share, level, kept) for share in within}
     extreme = seen.extreme.extreme(n, tau)
     if (shrinkage := tables.shrinkage) is not None:
         again = _FarOut.of(_Measured(run, tables, stream, shrinkage), AskedPeople(shrinkage.beside(people.rows)))
-        forms |= {f"within {share:g}, {UNDONE}": again.isolated.tail(share, level) for share in within}
+        forms |= {f"within {share:g}, {UNDONE}": again.isolated.tail(share, level, kept) for share in within}
         extreme = max(extreme, again.extreme.extreme(n, tau), key=lambda rule: rule.n_matched)
-    return CloseRecords(tail=seen.people.tail(tau, level), isolated=TailTest.in_forms(forms), extreme=extreme)
+    return CloseRecords(tail=seen.people.tail(tau, level, kept), isolated=TailTest.in_forms(forms), extreme=extreme)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,7 +149,7 @@ class _FarOut:
         """Find the isolated and the extreme ones, and measure all but what is known of the people."""
         near = measured.others(people.rows)
         far, n = extreme_distance(near[:, 0]), len(measured.tables.original)
-        most = min(max(math.ceil(_ISOLATED * n), _FEWEST), _MOST)
+        most = min(max(math.ceil(ISOLATED * n), FEWEST_ISOLATED), _MOST)
         # A window has fewer others than the whole table: whoever is extreme there is among these.
         rows, _ = isolated_records(measured.run, measured.sought(measured.tables.original), _WIDER * most, far)
         others = measured.others(rows)
@@ -157,9 +179,9 @@ class _Distances:
         """Return those of some records."""
         return _Distances(*(values[rows] for values in vars(self).values()))
 
-    def tail(self, tau: float, level: float) -> TailTest:
+    def tail(self, tau: float, level: float, kept: float) -> TailTest:
         """Return `tail_test`."""
-        return tail_test(self.released, self.chance, self.gap, tau=tau, level=level)
+        return tail_test(self.released, self.chance, self.gap, tau=tau, level=level).of_part(kept)
 
     def extreme(self, n: int, tau: float) -> ExtremeRecords:
         """Return `matched_extremes`, of n records."""
@@ -194,12 +216,11 @@ class _Measured:
         own, next_ = near.T
         known = np.empty(0) if known is None else known
         whole = released = np.concatenate([known, self._to(self.tables.released, asked[len(known) :])[:, 0]])
-        others = self.tables.reference
-        size = len(self.tables.original) - 1 if others is None else len(others)
-        if len(self.tables.released) > size:
-            released = self._to(self.tables.released, asked, share=size / len(self.tables.released))[:, 0]
+        others, kept = self.tables.others, self.tables.kept
+        if kept < 1.0:
+            released = self._to(self.tables.released, asked, share=kept)[:, 0]
         if others is not None:
-            share = min(len(self.tables.released) / size, 1.0)
+            share = min(len(self.tables.released) / self.tables.n_others, 1.0)
             return _Distances(own, self._to(others, asked, share=share)[:, 0], own, released, whole)
         far = np.isfinite(next_) & (next_ > 0.0)
         chance = own**2 / np.where(far, next_, 1.0)

@@ -115,7 +115,7 @@ def _mixed(words: Words) -> Words:
     return words ^ (words >> np.uint64(31))
 
 
-def _compared(store: ColumnStore, place: int, sizes: tuple[int, ...], work: str) -> tuple[int, int, int, int, int]:
+def _compared(store: ColumnStore, place: int, sizes: tuple[int, ...], work: str) -> tuple[int, ...]:
     """Count, among the digests of one range, as `IdenticalCounts` names them."""
     sides = [
         np.concatenate([store.read(_piece(work, number, source), place) for source in range(size)])
@@ -130,4 +130,6 @@ def _compared(store: ColumnStore, place: int, sizes: tuple[int, ...], work: str)
         int(held[in_reference].sum()),
         int((in_released & ~in_reference).sum()),
         int((in_reference & ~in_released).sum()),
+        int((in_released & (held == 1)).sum()),
+        int((in_reference & (held == 1)).sum()),
     )

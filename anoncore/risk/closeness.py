@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +16,8 @@ from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs, least_of_units
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures
 from anoncore.risk.tail import (
+    FEWEST_ISOLATED,
+    ISOLATED,
     ExtremeRecords,
     TailTest,
     extreme_distance,
@@ -26,7 +30,10 @@ from anoncore.risk.tail import (
 )
 
 NEARER = 0.5  # of the distance to the nearest other, of an isolated record that is met
+_Rows = TypeVar("_Rows", bound=Sized)
+
 _FAR = 1e6  # in units of the own distance
+_FEW = 0.25  # of the released rows, less than which would be left by searching no more than a reference holds
 _ALIKE = 0.05  # by how much the numbers of members and non-members may differ for chance to be equal
 
 
@@ -47,26 +54,31 @@ class Closeness:
     Parameters
     ----------
     released, reference : measures against sets of one size
+    kept : share of the released rows that these measures were taken against
     own : (q,) distance of each person to the nearest other of the original, of another unit where units are known
-    chance : (q,) what stands for A* in the tail tests: the reference's distance; without other people,
+    chance : (q,) what stands for A* in the tail tests: the reference's distance; without enough other people,
         d₁²/d₂ of the two nearest in A, so that d₁ < τ·d₂ reads as chance < τ·d₁
-    gap : (q,) ``own``; without other people the least positive number in place of 0, since a twin is then
+    gap : (q,) ``own``; without enough other people the least positive number in place of 0, since a twin is then
         what meeting one by chance looks like
     whole : (q,) distance to the nearest row of the whole release, whatever the sets were matched to
-    share : rows of the whole release, as a share of these and of those that ``reference`` is measured against
-    people, nonmembers : nearest points in all three sets of these people, and of as many of A*; None where A*
-        holds no other people
+    share : rows of the whole release, as a share of these and of those of A*, or of A − A_j without it
+    few_others : A* holds fewer than a quarter of the rows that release and original have, so that distances are
+        compared with those within A; close pairs and identical records are sought in A* nevertheless
+    people, nonmembers : nearest points in all three sets of these people, and of as many of A*, a release larger than
+        A* being cut to its size; None where A* holds no other people
     units : of these people, and of those of A*: tests count each unit once
     extremes : the extreme records of the whole original; None where these people are all of it
     """
 
     released: PredictionMeasures
     reference: PredictionMeasures
+    kept: float
     own: Floats
     chance: Floats
     gap: Floats
     whole: Floats
     share: float
+    few_others: bool
     people: Neighbours | None
     nonmembers: Neighbours | None
     units: ComparedUnits = EACH_RECORD
@@ -80,8 +92,9 @@ class Closeness:
         return close_pairs(*(people.by_unit(units) for people, units in sides), tau=tau)
 
     def tail(self, tau: float, level: float) -> TailTest:
-        """Return `tail_test` of all units, with `close_pairs` where there are other people."""
-        return tail_test(*self._members_by_unit, tau=tau, level=level, pairs=self.pairs(tau))
+        """Return `tail_test` of all units, with `close_pairs` where there are enough other people."""
+        pairs = None if self.few_others else self.pairs(tau)
+        return tail_test(*self._members_by_unit, tau=tau, level=level, pairs=pairs).of_part(self.kept)
 
     def isolated(self, tau: float, level: float) -> TailTest:
         """Return `isolated_forms` as one test."""
@@ -97,11 +110,14 @@ class Closeness:
         return {f"within {share:g}": self._isolated(share, level) for share in within}
 
     def _isolated(self, tau: float, level: float) -> TailTest:
-        found = isolated_test(*self._members_by_unit, tau=tau, level=level)
+        members = self._members_by_unit
+        # So many that ten of them are expected in the part of the release that was searched.
+        share = min(0.5, max(ISOLATED, FEWEST_ISOLATED / (self.kept * len(members[0]))))
+        found = isolated_test(*members, share=share, tau=tau, level=level).of_part(self.kept)
         if (others := self._as_many) is None:
             return found
         sides = _by_unit(others.released, others.other, others.own, self.units.nonmembers)
-        return found.beside(isolated_test(*sides, tau=tau, level=level))
+        return found.beside(isolated_test(*sides, share=share, tau=tau, level=level))
 
     def extreme(self, tau: float) -> ExtremeRecords:
         """Return `extreme_records` of the whole original, sought in the whole release."""
@@ -116,13 +132,17 @@ class Closeness:
         A neighbour's twin is one more of its kind, so that kinds cannot be compared with A − A_j.
         """
         records = None if self.people is None else self.people.records
-        sides = self.whole, self.reference.distance, self.own
-        found = _identical(sides, records, self.units.members, level, self.share)
+        if self.people is None:
+            # A − A_j holds the twins: no more rows of the release are compared with it than it has.
+            near, other, share = self.released.distance, self.reference.distance, min(self.share, 0.5)
+        else:
+            near, other, share = self.whole, self.people.other, self.share
+        found = _identical((near, other, self.own), records, self.units.members, level, share)
         # A release of another size meets people by chance at another rate.
-        if (others := self._as_many) is None or self.share != 0.5:
+        if (nonmembers := self._as_many) is None or self.share != 0.5:
             return found
-        sides = others.released, others.other, others.own
-        return found.beside(_identical(sides, others.records, self.units.nonmembers, level))
+        sides = nonmembers.released, nonmembers.other, nonmembers.own
+        return found.beside(_identical(sides, nonmembers.records, self.units.nonmembers, level))
 
     @property
     def _as_many(self) -> Neighbours | None:
@@ -184,7 +204,8 @@ def closeness(
     """Measure people of the original against the release, against other people, and against each other.
 
     More rows come closer by chance, so sets of different size are matched by a random part of the larger.
-    Without a reference each person is compared with the original without that person.
+    Without a reference each person is compared with the original without that person, and beside a reference that
+    would leave less than a quarter of the release, too, since copies would be left out with the rest.
 
     Parameters
     ----------
@@ -217,11 +238,12 @@ def closeness(
     x = matrix("original", original)
     y = matrix("released", released, x.shape[1])
     r = None if reference is None else matrix("reference", reference, x.shape[1])
-    y_, r_, part = _matched(x, y, r, rng)
+    few = r is not None and compared_with(x, y, r) is None
+    y_, r_, part = _matched(x, y, None if few else r, rng)
     near = prediction_measures(x, y_, k, queries=queries)
     other = prediction_measures(x, r_, k, leave_one_out=r_ is None, queries=queries, units=units.members)
     scale = np.sqrt(x.shape[1])
-    if r_ is None and other.deletions is not None and other.deletions.n_draws == len(x):
+    if r is None and other.deletions is not None and other.deletions.n_draws == len(x):
         # Searched already. Without the nearest other record the second is the nearest.
         own, next_, to = other.distance, other.deletions.distance.max(axis=1), np.empty((0, 1), dtype=np.intp)
     else:
@@ -230,27 +252,47 @@ def closeness(
     next_ = np.where(next_ > 0.0, next_, 1.0)
     people = nonmembers = None
     asked = None
-    if r_ is not None:
-        people = Neighbours(x[queries], near.distance, other.distance, own, _places(to[:, 0], queries, len(x)))
+    others, points, distances = r_, y_, (near.distance, other.distance)
+    if few and r is not None:
+        others, points = r, y[rng.choice(len(y), len(r), replace=False)]
+        distances = nearest(x[queries], points, 1)[0][:, 0] / scale, nearest(x[queries], r, 1)[0][:, 0] / scale
+    if others is not None:
+        people = Neighbours(x[queries], *distances, own, _places(to[:, 0], queries, len(x)))
         nonmember_units = units.nonmembers
         if nonmember_units is not None and part is not None:
             nonmember_units = nonmember_units[part]
-        nonmembers, asked = _nonmembers((r_, y_, x), queries, nonmember_units, rng)
+        nonmembers, asked = _nonmembers((others, points, x), queries, nonmember_units, rng)
         units = ComparedUnits(units.members, None if nonmember_units is None else nonmember_units[asked])
     same = near.n_released == len(y)
     return Closeness(
         released=near,
         reference=other,
+        kept=near.n_released / len(y),
         own=own,
-        chance=other.distance if r is not None else own**2 / next_,
-        gap=own if r is not None else np.where(own > 0.0, own, np.finfo(float).tiny),
+        chance=own**2 / next_ if r_ is None else other.distance,
+        gap=np.where(own > 0.0, own, np.finfo(float).tiny) if r_ is None else own,
         whole=near.distance if same else nearest(x[queries], y, 1)[0][:, 0] / scale,
-        share=len(y) / (len(y) + (len(x) - 1 if r_ is None else len(r_))),
+        share=len(y) / (len(y) + (len(x) - 1 if others is None else len(others))),
+        few_others=few,
         people=people,
         nonmembers=nonmembers,
         units=units.take(queries),
         extremes=None if len(queries) == len(x) else _extremes((x, y, r_), own, units.members),
     )
+
+
+def is_too_small(reference: int, original: int, released: int) -> bool:
+    """Return whether distances are compared with other people of the original, since a reference holds too few.
+
+    Searching no more of the release than a reference of less than a quarter of its rows, and of the original's, would
+    leave out most copies.
+    """
+    return reference < _FEW * min(original, released)
+
+
+def compared_with(x: Sized, y: Sized, r: _Rows | None) -> _Rows | None:
+    """Return the reference with which distances to a release are compared; None for A − A_j."""
+    return None if r is None or is_too_small(len(r), len(x), len(y)) else r
 
 
 def _extremes(sides: tuple[Floats, Floats, Floats | None], own: Floats, units: Indices | None) -> Extremes:

@@ -17,7 +17,7 @@ from anoncore.risk._values import drawn_people
 from anoncore.risk.agreement import Agreement, agreement
 from anoncore.risk.averages import DominatedAverages, dominated_averages
 from anoncore.risk.boxes import BoxRisk, box_risk
-from anoncore.risk.closeness import Closeness, closeness
+from anoncore.risk.closeness import Closeness, closeness, compared_with
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
 from anoncore.risk.comparison import MEASURES, Comparison, ComparisonSettings, compare_matched, compare_measures
 from anoncore.risk.copied_parts import CopiedParts, copied_parts, with_halves
@@ -369,7 +369,8 @@ def _comparison(
     tables: EncodedTables, settings: RiskSettings, rows: Indices, close: Closeness, rng: np.random.Generator
 ) -> Comparison:
     """Compare release and reference; sets of different size are matched by repeated subsampling."""
-    if len(tables.y) == len(tables.x if tables.r is None else tables.r):
+    others = compared_with(tables.x, tables.y, tables.r)
+    if len(tables.y) == len(tables.x if others is None else others):
         chosen = replace(settings.comparison, units=close.units.members)
         return compare_measures(close.released, close.reference, chosen)
     return _matched(tables, settings, rows, rng)
@@ -379,7 +380,7 @@ def _matched(tables: EncodedTables, settings: RiskSettings, rows: Indices, rng: 
     return compare_matched(
         tables.x,
         tables.y,
-        tables.r,
+        compared_with(tables.x, tables.y, tables.r),
         settings=replace(settings.comparison, units=tables.original.units),
         queries=rows,
         rng=rng,
@@ -518,15 +519,17 @@ def _value_pairs(
 ) -> ValuesTogether | None:
     if tables.reference is None:
         return None
-    size = min(len(tables.released), len(tables.reference))
-    sides = (
-        side if len(side) == size else side.take(np.sort(rng.choice(len(side), size, replace=False)))
-        for side in (tables.released, tables.reference)
-    )
+    others = compared_with(tables.original, tables.released, tables.reference)
     people = tables.original.take(rows)
     if people.units is not None:
         people = people.take(drawn_people(people, len(people), rng))
-    return values_together(people, *sides, margin=margin, rng=rng)
+    size = min(len(tables.released), len(people if others is None else others))
+    released, reference = (
+        side if side is None or len(side) == size else side.take(np.sort(rng.choice(len(side), size, replace=False)))
+        for side in (tables.released, others)
+    )
+    assert released is not None
+    return values_together(people, released, reference, margin=margin, rng=rng)
 
 
 def _names(tables: EncodedTables, role: Literal["quasi-identifier", "sensitive", "weight"]) -> list[str]:

@@ -22,7 +22,10 @@ MCNEMARS = 0.2
 
 Distances = PredictionMeasures | ArrayLike
 
-_ISOLATED = 10  # people at least; of fewer than seven no number is conspicuous at the level 0.01
+ISOLATED = 0.01  # share of the records
+FEWEST_ISOLATED = 10  # people; of fewer than seven no number is conspicuous at the level 0.01
+# Share of the release among the rows of both sets up to which it is no larger than the other.
+_EQUAL = 0.505
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class TailTest:
     only_released, only_reference : tail records against one of them only, on which McNemar's test rests
     tau, level : share of the own neighbour's distance that counts as close, and the test's level
     p : one-sided p-value; where close pairs were tested too, the smaller of both with the level shared out
-    verdict : "pass", "fail", or "inconclusive" when even n copied records could not reach the level, or when the
+    verdict : "pass", "fail", or "inconclusive" when even copies of all n could not reach the level, or when the
         reference alone excludes chance and non-members do not
     n_close_pairs, close_pairs_released : close pairs that were looked at, and those of them with a released
         row, see `close_pairs`; None where pairs say nothing or nobody else is known
@@ -70,6 +73,14 @@ class TailTest:
         p = float(binom.sf(self.only_released - 1, trials, 1.0 / 3.0))
         verdict = "fail" if p < self.level else "inconclusive" if self.verdict == "fail" else self.verdict
         return replace(self, p=p, verdict=verdict)
+
+    def of_part(self, kept: float) -> TailTest:
+        """Return the test where this share of the release was searched, which leaves so many of all copies."""
+        possible = math.floor((self.n - self.n_duplicates) * kept)
+        least = 0.5**possible
+        if self.n_close_pairs is not None:
+            least = min(least / MCNEMARS, SHARE**possible / (1.0 - MCNEMARS))
+        return replace(self, verdict="inconclusive") if self.verdict == "pass" and least >= self.level else self
 
     @classmethod
     def in_forms(cls, tests: Mapping[str, TailTest]) -> TailTest:
@@ -177,7 +188,7 @@ def isolated_test(
     reference: Distances,
     own: Distances,
     *,
-    share: float = 0.01,
+    share: float = ISOLATED,
     tau: float = 0.1,
     level: float = 0.01,
 ) -> TailTest:
@@ -210,7 +221,7 @@ def isolated_test(
     10
     """
     near, other, gap = _aligned(released, reference, own)
-    number = max(math.ceil(between("share", share, 0, 1) * len(gap)), _ISOLATED)
+    number = max(math.ceil(between("share", share, 0, 1) * len(gap)), FEWEST_ISOLATED)
     place = max(len(gap) - number, 0)
     isolated = gap >= np.partition(gap, place)[place]
     return _tail(near[isolated], other[isolated], gap[isolated], tau, level, None)
@@ -223,6 +234,7 @@ class IdenticalCounts:
     Parameters
     ----------
     n, n_duplicates, n_released, n_reference, only_released, only_reference : as in `TailTest`
+    unique_released, unique_reference : of the records without an identical twin in the original, those in each
     """
 
     n: int
@@ -231,12 +243,26 @@ class IdenticalCounts:
     n_reference: int
     only_released: int
     only_reference: int
+    unique_released: int
+    unique_reference: int
 
     def test(self, level: float, share: float = 0.5) -> TailTest:
-        """Return the exact one-sided McNemar test, the release having this share of the rows of both sets."""
-        different = self.only_released + self.only_reference
-        p = float(binom.sf(self.only_released - 1, different, between("share", share, 0, 1)))
-        return TailTest(**vars(self), tau=0.0, level=level, p=p, verdict="fail" if p < level else "pass")
+        """Return the exact one-sided test, the release having this share of the rows of both sets.
+
+        McNemar's test of those that one set alone holds, where the release is no larger than the other: of these it
+        holds at most its share by chance. A larger one holds more, since m rows hold a record of frequency q with
+        probability 1 − e^(−qm); but at most its share of all that either holds, counted twice where both do. That is
+        tested then, of records without a twin in the original, which are so rare that the bound is nearly reached.
+        """
+        ours, theirs = self.only_released, self.only_reference
+        if between("share", share, 0, 1) > _EQUAL:
+            ours, theirs = self.unique_released, self.unique_reference
+        p = float(binom.sf(ours - 1, ours + theirs, share))
+        verdict: Literal["pass", "fail", "inconclusive"] = "fail" if p < level else "pass"
+        if verdict == "pass" and share**self.n >= level:
+            verdict = "inconclusive"
+        counts = {name: value for name, value in vars(self).items() if not name.startswith("unique")}
+        return TailTest(**counts, tau=0.0, level=level, p=p, verdict=verdict)
 
 
 def identical_records(
@@ -258,8 +284,7 @@ def identical_records(
     released, reference, own, level : see :func:`tail_test`
     records : (N, n) the same records, encoded; people with one record between them are met or missed
         together, so that the test counts them once. Without it everybody counts.
-    share : rows of the release, as a share of those of both sets: of records that one of them meets by chance, the
-        release meets at most this share
+    share : rows of the release, as a share of those of both sets; see `IdenticalCounts.test`
 
     Returns
     -------
@@ -273,7 +298,8 @@ def identical_records(
     Notes
     -----
     Exact one-sided McNemar test on the records identical to one of the release only, or to one of the
-    reference only. Source: docs/explanation/risk.md.
+    reference only; where the release is larger, see `IdenticalCounts.test`.
+    Source: docs/explanation/risk.md.
 
     Examples
     --------
@@ -289,8 +315,16 @@ def identical_records(
         int(side.sum()) if rows is None else len(np.unique(rows[side] + 0.0, axis=0))
         for side in (near_hits & ~other_hits, other_hits & ~near_hits)
     )
+    unique = gap > 0.0
     counts = IdenticalCounts(
-        len(near), int((gap == 0.0).sum()), int(near_hits.sum()), int(other_hits.sum()), only_near, only_other
+        n=len(near),
+        n_duplicates=int((~unique).sum()),
+        n_released=int(near_hits.sum()),
+        n_reference=int(other_hits.sum()),
+        only_released=only_near,
+        only_reference=only_other,
+        unique_released=int((near_hits & unique).sum()),
+        unique_reference=int((other_hits & unique).sum()),
     )
     return counts.test(level, share)
 
@@ -423,19 +457,14 @@ def _tail(near: Floats, other: Floats, gap: Floats, tau: float, level: float, pa
     near_hits, other_hits = near < tau * gap, other < tau * gap
     only_near, only_other = int((near_hits & ~other_hits).sum()), int((other_hits & ~near_hits).sum())
     p = float(binom.sf(only_near - 1, only_near + only_other, 0.5))
-    possible = int((gap > 0.0).sum())
-    least = 0.5**possible
+    apart = int((gap > 0.0).sum())
     if pairs is not None and not pairs.telling:
         pairs = None
     if pairs is not None:
         p = min(1.0, pairs.p / (1.0 - MCNEMARS), p / MCNEMARS)
-        least = min(least / MCNEMARS, SHARE**possible / (1.0 - MCNEMARS))
-    verdict: Literal["pass", "fail", "inconclusive"] = "fail" if p < level else "pass"
-    if verdict == "pass" and least >= level:
-        verdict = "inconclusive"
-    return TailTest(
+    test = TailTest(
         n=len(gap),
-        n_duplicates=len(gap) - possible,
+        n_duplicates=len(gap) - apart,
         n_released=int(near_hits.sum()),
         n_reference=int(other_hits.sum()),
         only_released=only_near,
@@ -443,7 +472,8 @@ def _tail(near: Floats, other: Floats, gap: Floats, tau: float, level: float, pa
         tau=tau,
         level=level,
         p=p,
-        verdict=verdict,
+        verdict="fail" if p < level else "pass",
         n_close_pairs=None if pairs is None else pairs.n,
         close_pairs_released=None if pairs is None else pairs.n_released,
     )
+    return test.of_part(1.0)

@@ -72,7 +72,7 @@ class ValuesTogether:
 def values_together(
     original: Microdata,
     released: Microdata,
-    reference: Microdata,
+    reference: Microdata | None,
     *,
     margin: float = 0.05,
     confidence: float = 0.95,
@@ -90,7 +90,8 @@ def values_together(
     Parameters
     ----------
     original, released, reference : Microdata; release and reference about equally large, since more records
-        hold more values by chance; looked at are the variables that are masked and that all three have
+        hold more values by chance; looked at are the variables that are masked and that all have. Without a reference
+        the other people of the original stand for it
     margin : 0 … 1, excess tolerated
     confidence : 0 … 1, two-sided, of all pairs together
     rng : Generator, draws pairs where there are too many
@@ -116,7 +117,7 @@ def values_together(
     ['fail', 'pass']
     """
     between("margin", margin, 0, 1)
-    tables = [original, released, reference]
+    tables = [original, released, *([] if reference is None else [reference])]
     names = shared_variables(tables)
     columns = {name: _codes(tables, name) for name in names}
     telling = [name for name in names if _effective(columns[name][0]) >= _LEVELS]
@@ -127,7 +128,7 @@ def values_together(
     counted = (len(pairs), len(possible), margin, confidence)
     if not len(pairs) or not n:
         return ValuesTogether((), 0, 0, n, 0.0, 0.0, 0.0, *counted, "pass")
-    stacked = tuple(np.stack([columns[name][side] for name in telling]) for side in range(3))
+    stacked = tuple(np.stack([columns[name][side] for name in telling]) for side in range(len(tables)))
     at_once = max(1, _AT_ONCE // max(1, n, len(released)))
     base = max(int(table.max(initial=0)) for table in stacked) + 1
     parts = [_counted(stacked, pairs[k : k + at_once], base) for k in range(0, len(pairs), at_once)]
@@ -204,11 +205,13 @@ def _counted(tables: tuple[Indices, ...], pairs: NDArray[np.int32], base: int) -
 
     Parameters
     ----------
-    tables : (variables, records) codes of original, release and reference
+    tables : (variables, records) codes of original, release and, where there is one, reference
     pairs : (pairs, 2)
     base : larger than every code
     """
-    people, near, other = (_combined(table, pairs, base) for table in tables)
+    people, near, *others = (_combined(table, pairs, base) for table in tables)
+    # Without a reference, what two people hold: of each the other does.
+    other = others[0] if others else _repeated(people)
     bits = min(_BITS, max(12, len(people).bit_length() + 5))
     asked = _spread(people, bits)
     marks = _marked(asked, bits)
@@ -225,6 +228,12 @@ def _combined(codes: Indices, pairs: NDArray[np.int32], base: int) -> Indices:
     both = (np.arange(len(pairs))[:, None] * base + one) * base + other
     both[(one < 0) | (other < 0)] = -1
     return np.asarray(both.ravel())
+
+
+def _repeated(codes: Indices) -> Indices:
+    """Return the codes that occur more than once."""
+    found, held = np.unique(codes, return_counts=True)
+    return np.asarray(found[held > 1])
 
 
 def _stand_in(people: Indices, asked: Places, codes: Indices, marks: Marks, bits: int) -> Marks:

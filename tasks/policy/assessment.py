@@ -19,6 +19,7 @@ from anoncore.risk import (
     RiskReport,
     TailTest,
     Verdict,
+    is_too_small,
 )
 from anoncore.risk.scores import ScoreAttack
 from anoncore.utility import UtilityReport
@@ -35,6 +36,12 @@ class Records:
     original: int
     released: int
     reference: int | None
+
+    @property
+    def compared_with(self) -> str:
+        """With what distances of people to the release are compared."""
+        few = self.reference is None or is_too_small(self.reference, self.original, self.released)
+        return "other people of the original" if few else "the reference"
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def by_count(aim: Aim, name: str, attacker: str, rule: TailTest, gate: str) -> A
         attacker,
         f"at most {count(rule.n_released)} of {count(rule.n)}",
         share_interval(rule.n_released, rule.n),
-        f"at most {count(rule.n_reference)}, reference; {p_phrase(rule.p)}",
+        f"at most {count(rule.n_reference)}, others; {p_phrase(rule.p)}",
         count(rule.n),
         gate,
         Place(Criterion.SINGLING_OUT, Knowledge.EVERYTHING),

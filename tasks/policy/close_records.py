@@ -12,9 +12,20 @@ from tasks.policy.gate import Chance, GateResult, GateVerdict, Metrics
 from tasks.policy.limits import SHARE
 from tasks.policy.rounding import people_counted
 
+# What distances are compared with, for the documents.
+OTHERS = (
+    "the reference, or other people of the original where the reference holds less than a quarter of the records of "
+    "both release and original"
+)
 
-def result_of(name: str, rule: TailTest, level: float, meaning: str) -> GateResult:
-    """Return the result of one test of close records, which fails at its share of the level and asks below it."""
+
+def result_of(name: str, rule: TailTest, level: float, meaning: str, *, beside: str) -> GateResult:
+    """Return the result of one test of close records, which fails at its share of the level and asks below it.
+
+    Parameters
+    ----------
+    beside : with what distances are compared
+    """
     chance = Chance(rule.forms or (("", rule.p),), level * SHARE, asks=level)
     verdict: GateVerdict = "inconclusive" if rule.verdict == "inconclusive" or rule.p < level else "pass"
     if rule.verdict != "inconclusive" and chance.fails:
@@ -27,7 +38,7 @@ def result_of(name: str, rule: TailTest, level: float, meaning: str) -> GateResu
         verdict=verdict,
         figure=f"at most {rule.n_released}{pairs}, {p_phrase(rule.p)}",
         limit=f"fail: p < {chance.level:.2g}; pass: p ≥ {level:g}",
-        baseline=f"at most {rule.n_reference}, the reference",
+        baseline=f"at most {rule.n_reference}, {beside}",
         records=rule.n,
         meaning=f"{meaning}{third}",
         chance=chance,
@@ -53,14 +64,14 @@ def figures(rules: Mapping[str, TailTest], prefix: str) -> Metrics:
     }
 
 
-def result_of_extremes(name: str, extreme: ExtremeRecords) -> GateResult:
+def result_of_extremes(name: str, extreme: ExtremeRecords, *, beside: str) -> GateResult:
     """Return the result of the rule for extreme records: one that is matched is too many."""
     return GateResult(
         name=name,
         verdict=extreme.verdict,
         figure=f"{matched(extreme)} matched",
         limit="0",
-        baseline=f"{up_to(extreme.baseline)}, the reference",
+        baseline=f"{up_to(extreme.baseline)}, {beside}",
         records=extreme.n,
         meaning="people far from everyone else, whom a close released record would disclose",
     )

@@ -17,7 +17,7 @@ NAME = "extreme records"
 
 def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
     """Count the extreme records that the release matches; one is too many."""
-    return (result_of_extremes(NAME, assessment.risk.extreme),)
+    return (result_of_extremes(NAME, assessment.risk.extreme, beside=assessment.records.compared_with),)
 
 
 def metrics(assessment: Assessment) -> Metrics:
@@ -40,7 +40,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             attacker,
             matched(extreme),
             share_interval(extreme.n_matched, n),
-            f"{up_to(extreme.baseline)}, reference",
+            f"{up_to(extreme.baseline)}, others",
             f"{up_to(n)} of {count(extreme.n)}",
             NAME,
             Place(Criterion.SINGLING_OUT, Knowledge.EVERYTHING),

@@ -33,16 +33,23 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: FullReleasePo
     nearest = () if full.nearest is None else (_nearest(full.nearest, policy),)
     # Variables along which a group is hidden are not compared.
     shift = (_shift(full, policy),) if full.shifts else ()
-    return (same, *nearest, *_close(full.close, policy), *shift)
+    return (same, *nearest, *_close(full, policy), *shift)
 
 
-def _close(close: CloseRecords, policy: FullReleasePolicy) -> tuple[GateResult, ...]:
+def _close(full: FullRelease, policy: FullReleasePolicy) -> tuple[GateResult, ...]:
+    close, beside = full.close, full.records.compared_with
     people = "which the nearest of all released records matches ten times closer than their nearest neighbour does"
     level = policy.full_release_p
     return (
-        result_of_close("unusually close records, full release", close.tail, level, f"records {people}"),
-        result_of_close("isolated records, full release", close.isolated, level, f"the most isolated records {people}"),
-        result_of_extremes("extreme records, full release", close.extreme),
+        result_of_close("unusually close records, full release", close.tail, level, f"records {people}", beside=beside),
+        result_of_close(
+            "isolated records, full release",
+            close.isolated,
+            level,
+            f"the most isolated records {people}",
+            beside=beside,
+        ),
+        result_of_extremes("extreme records, full release", close.extreme, beside=beside),
     )
 
 

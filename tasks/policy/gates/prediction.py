@@ -8,6 +8,7 @@ from typing import Any
 from anoncore.risk import Comparison
 from anoncore.risk.bounds import PASSES_WITHIN, MeasureComparison
 from tasks.policy.assessment import Assessment
+from tasks.policy.close_records import OTHERS
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import limit_phrase
 from tasks.policy.rounding import coarse, p_value, rounded_down, rounded_up
@@ -33,7 +34,7 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
                 verdict=measure.verdict,
                 figure=f"excess {bound} ({1 - measure.alpha:.0%} confidence){crossed}",
                 limit=limit_phrase(PASSES_WITHIN * measure.margin, measure.margin),
-                baseline="0, the reference",
+                baseline=f"0, {assessment.records.compared_with}",
                 records=measure.n,
                 meaning=MEANINGS[measure.name],
             )
@@ -66,7 +67,7 @@ def metrics(assessment: Assessment) -> Metrics:
 GATE = Gate(
     name="prediction",
     description="For distance, ambiguity and uncertainty the excess is the share of records at or below a value in the "
-    "release, less the same share in the reference. Pass when, at every value, the excess is shown to be within twice "
+    f"release, less the same share in {OTHERS}. Pass when, at every value, the excess is shown to be within twice "
     "the margin; fail when it is shown to exceed the margin; otherwise inconclusive. Measures that the plan lists in "
     "`by_design` are reported and not counted.",
     evaluate=evaluate,

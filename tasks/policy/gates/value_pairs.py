@@ -7,6 +7,7 @@ from typing import Any
 from tasks.common.formatting import count, pairs_of_variables, points
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, between, untested
+from tasks.policy.close_records import OTHERS
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.published import PublishedAssessment
@@ -28,9 +29,9 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
             verdict=worst.verdict,
             figure=f"{' and '.join(worst.pair)}: {worst.excess:+.2f} {interval(worst.lower, worst.upper, 2, '+')}",
             limit=f"fail: shown > 0.5; pass: not shown > {worst.margin:g}",
-            baseline=f"{worst.reference / worst.n:.2f}, the reference",
+            baseline=f"{worst.reference / worst.n:.2f}, {assessment.records.compared_with}",
             records=worst.n,
-            meaning="share of people, beyond the reference’s, with two values in one released record; the worst of "
+            meaning="share of people, beyond that of others, with two values in one released record; the worst of "
             f"{pairs_of_variables(worst.n_pairs, worst.n_possible)}",
             variables=worst.pair,
         ),
@@ -59,8 +60,8 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
             name,
             f"{attacker} The worst of {looked_at}: {' and '.join(worst.pair)}.",
             f"at most {count(worst.released)} of {count(worst.n)}",
-            f"{between(worst, points, 2)} beyond the reference",
-            f"at most {count(worst.reference)}, reference",
+            f"{between(worst, points, 2)} beyond others",
+            f"at most {count(worst.reference)}, others",
             count(worst.n),
             NAME,
             PLACE,
@@ -72,7 +73,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 GATE = Gate(
     name=NAME,
     description="For every pair of variables whose values are rare enough, people whose two values are together in "
-    "some released record, against the same for the reference. Fail when the lower bound of the excess is above one "
+    f"some released record, against the same for {OTHERS}. Fail when the lower bound of the excess is above one "
     "half for any pair; inconclusive when it is above the margin.",
     evaluate=evaluate,
     individual=True,

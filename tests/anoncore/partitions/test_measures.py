@@ -64,8 +64,9 @@ def test_identical_records_are_counted_as_in_memory(rows: int, with_reference: b
     met = [row in rows_of[1] for row in rows_of[0]]
     kinds = pd.factorize(pd.Series(rows_of[0]))[0].astype(float)[:, None]
     distances = [np.where(side, 0.0, 1.0) for side in (met, others, twins)]
-    whole = identical_records(*distances, level=0.01, records=kinds)
-    assert astuple(counts.test(0.01)) == astuple(whole)
+    for share in (0.3, 0.5, 0.8):
+        whole = identical_records(*distances, level=0.01, records=kinds, share=share)
+        assert astuple(counts.test(0.01, share)) == astuple(whole)
     assert counts.n_released > counts.only_released > 0
     assert not [name for name, _ in run.store.chunks if "digests" in name]
 
