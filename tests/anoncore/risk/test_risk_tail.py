@@ -243,13 +243,13 @@ def test_extreme_records_outside_a_sample_are_found(others):
 
 
 @pytest.mark.parametrize(
-    ("rows", "verdict", "looked_at"), [(30, "pass", 10), (60, "pass", 20), (150, "inconclusive", 15)]
+    ("rows", "verdict", "looked_at"), [(60, "pass", 10), (120, "pass", 20), (600, "inconclusive", 30)]
 )
 def test_a_part_of_the_release_leaves_so_many_copies(rows, verdict, looked_at):
     rng = np.random.default_rng(0)
-    people, others, released = rng.normal(size=(30, 3)), rng.normal(size=(30, 3)), rng.normal(size=(rows, 3))
-    close = closeness(people, released, others, 5, queries=np.arange(30), rng=rng)
-    assert close.kept == 30 / rows
+    people, others, released = rng.normal(size=(60, 3)), rng.normal(size=(60, 3)), rng.normal(size=(rows, 3))
+    close = closeness(people, released, others, 5, queries=np.arange(60), rng=rng)
+    assert close.kept == 60 / rows
     assert close.tail(0.1, 0.001).verdict == verdict
     assert close.isolated(0.1, 0.001).n == looked_at
 
