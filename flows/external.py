@@ -13,14 +13,15 @@ from anoncore.profile import find_rules, find_sums
 from flows.draft import source_of
 from flows.draft.together import declared_together
 from flows.plan.model import load_plan
-from tasks.assessment.assess import AssessmentSection, assess, with_external_files
+from flows.release import Direct
+from tasks.assessment.assess import Assessed, AssessmentSection, assess, with_external_files
 from tasks.assessment.hidden_units import with_hidden_units
 from tasks.common.errors import ExitCode, sanitise_errors
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
 from tasks.common.workspace import StoredRecords, wipe_abandoned
-from tasks.intake.external import DeclaredFiles, File, prepare, with_levels_of
+from tasks.intake.external import DeclaredFiles, File, Prepared, prepare, with_levels_of
 from tasks.policy.assessment import Assessment
 from tasks.policy.disclosure_control import without_source_levels
 from tasks.policy.section import PolicySection
@@ -63,7 +64,14 @@ class Judgement:
         return EXIT_CODES[self.verdict.decision]
 
 
-def judge(home: Home, files: Files, *, plan: Path | None = None, by_design: tuple[str, ...] = ()) -> Judgement:
+def judge(
+    home: Home,
+    files: Files,
+    *,
+    plan: Path | None = None,
+    by_design: tuple[str, ...] = (),
+    runner: Direct | None = None,
+) -> Judgement:
     """Measure a released file against its original records, and apply the policy's gates.
 
     Parameters
@@ -72,6 +80,7 @@ def judge(home: Home, files: Files, *, plan: Path | None = None, by_design: tupl
     files : Files
     plan : whose declarations, assessment and policy apply; guessed from all files where there is none
     by_design : measures that carry no information, acknowledged here where no plan does
+    runner : reports the steps; none by default
 
     Raises
     ------
@@ -83,6 +92,7 @@ def judge(home: Home, files: Files, *, plan: Path | None = None, by_design: tupl
     >>> judge(home, Files(Path("masked.csv"), Path("people.csv"))).exit_code  # doctest: +SKIP
     <ExitCode.REJECTED: 3>
     """
+    step = (runner or Direct()).step
     section, policy, edits = AssessmentSection(), PolicySection(by_design=by_design), None
     if plan is not None:
         stated = load_plan(plan).plan
@@ -90,7 +100,7 @@ def judge(home: Home, files: Files, *, plan: Path | None = None, by_design: tupl
         declared, section, policy = DeclaredFiles(stated.variables, stated.unit), stated.assessment, stated.policy
     else:
         given = (files.original, files.reference, files.released)
-        declared = DeclaredFiles.guessed_from(sanitise_errors(declared_together)(*given))
+        declared = DeclaredFiles.guessed_from(step("Guess the variables", declared_together, *given))
     declared = sanitise_errors(declared.with_identifiers)(files.identifiers)
     people, release = _file(files.original), _file(files.released)
     others = _file(files.reference) if files.reference else None
@@ -99,16 +109,25 @@ def judge(home: Home, files: Files, *, plan: Path | None = None, by_design: tupl
     with Run.opened(home, SeedSection(public=0, data_are_public=True)) as run:
         if plan is None and others is not None:
             declared = sanitise_errors(with_levels_of)(run, others, people, declared)
-        prepared = sanitise_errors(prepare)(run, release, people, others, declared, aligned=files.aligned)
-        measured = sanitise_errors(assess)(run, prepared.sides, prepared.masked, section, policy, copied_parts=True)
+        prepared = step("Read the files", _prepared, run, (release, people, others), declared, files.aligned)
+        measured = step("Measure risk and utility", _measured, run, prepared, section, policy)
         shown = without_source_levels(measured.assessment, _released(prepared.masked.released.load(), section.k))
-        assessment = _looked_for_units(with_external_files(shown, prepared), prepared.sides.original, edits)
+        found = with_external_files(shown, prepared)
+        assessment = step("Look for records of one unit", _looked_for_units, found, prepared.sides.original, edits)
     return Judgement(
         verdict=decide(assessment, policy),
         assessment=assessment,
         left_out=prepared.left_out,
         unknown=prepared.unknown,
     )
+
+
+def _prepared(run: Run, given: tuple[File, File, File | None], declared: DeclaredFiles, aligned: bool) -> Prepared:
+    return prepare(run, *given, declared, aligned=aligned)
+
+
+def _measured(run: Run, given: Prepared, section: AssessmentSection, policy: PolicySection) -> Assessed:
+    return assess(run, given.sides, given.masked, section, policy, copied_parts=True)
 
 
 def _looked_for_units(assessment: Assessment, original: StoredRecords, edits: EditSet | None) -> Assessment:

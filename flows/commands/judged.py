@@ -36,11 +36,13 @@ def assess(
 ) -> None:
     """Assess a released file, also one of another tool: exit code 0 passes, 3 fails, 4 needs a person's decision."""
     from flows.external import Files, judge
+    from flows.release import Direct
 
     if set(by_design or ()) - {"ambiguity", "uncertainty"}:
         raise Refused("--by-design takes ambiguity or uncertainty")
     files = Files(released, original, reference, aligned, tuple(identifiers or ()))
-    judgement = judge(Home.locate(home), files, plan=plan, by_design=tuple(by_design or ()))
+    runner = Direct(shown.Progress(quiet=json_))
+    judgement = judge(Home.locate(home), files, plan=plan, by_design=tuple(by_design or ()), runner=runner)
     if json_:
         # How many levels few records hold, and not which: such a level may be one person's value.
         rare = [{"variable": row.variable, "levels": len(row.levels)} for row in judgement.assessment.rare_levels]
