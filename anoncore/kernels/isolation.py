@@ -64,6 +64,59 @@ def without_neighbour(points: Floats, reach: float, units: Indices | None = None
     return left, distance
 
 
+def far_from(points: Floats, others: Floats, reach: float) -> tuple[Indices, Floats]:
+    """Find the points whose nearest one of another table is farther than ``reach``, exactly.
+
+    Parameters
+    ----------
+    points, others : (N, n) and (M, n), finite, at least one each
+    reach : at least 0, in the units of the points
+
+    Returns
+    -------
+    (q,) indices, ascending, and (q,) distances to the nearest of the others
+
+    Notes
+    -----
+    Claim: the same as ``nearest(points, others, 1)`` cut at ``reach``; see `without_neighbour`.
+
+    Examples
+    --------
+    >>> far_from(np.array([[0.0], [9.0]]), np.array([[1.0], [2.0]]), 2.0)
+    (array([1]), array([7.]))
+    """
+    left = np.arange(len(points))
+    if len(points) > _FEW:
+        left = left[_nearest_of_cells(points, others) > reach]
+    distance = np.full(len(left), np.inf)
+    parts = min(_PARTS, len(others)) if 2 * len(left) < len(points) else 1
+    for start in range(parts if len(left) else 0):
+        distance = np.minimum(distance, nearest(points[left], others[start::parts], 1)[0][:, 0])
+        far = distance > reach
+        left, distance = left[far], distance[far]
+        if not len(left):
+            break
+    return left, distance
+
+
+def _nearest_of_cells(points: Floats, others: Floats) -> Floats:
+    """Return (N,) upper bounds of the distances from the points to the nearest of the others."""
+    n = len(points)
+    number = math.ceil(math.sqrt(n))
+    centres = points[np.arange(number) * n // number]
+    cells = [nearest(side, centres, 1)[1][:, 0] for side in (points, others)]
+    orders = [np.argsort(cell, kind="stable") for cell in cells]
+    ends = [np.searchsorted(cell[order], np.arange(number + 1)) for cell, order in zip(cells, orders, strict=True)]
+    bounds = np.full(n, np.inf)
+    for cell in range(number):
+        # Of a crowded cell a part: a bound need not be the least one.
+        there = others[orders[1][ends[1][cell] : min(ends[1][cell + 1], ends[1][cell] + 4 * number)]]
+        for start in range(ends[0][cell], ends[0][cell + 1], 4 * number) if len(there) else ():
+            members = orders[0][start : min(start + 4 * number, ends[0][cell + 1])]
+            bounds[members] = nearest(points[members], there, 1)[0][:, 0]
+    return bounds
+
+
 def _nearest_other(points: Floats, asked: Indices, part: Indices, units: Indices | None) -> Floats:
     """Return (q,) distances of points to their nearest others in a part, infinite where there is none."""
     rows, others = points[asked], points[part]

@@ -14,7 +14,7 @@ from anoncore.kernels.streams import Stream
 from anoncore.partitions.neighbours import Sought, isolated_records, largest, nearest_distances
 from anoncore.partitions.store import Executor
 from anoncore.partitions.table import PartitionedTable
-from anoncore.risk.closeness import NEARER, compared_with
+from anoncore.risk.closeness import NEARER, compared_with, mirrored
 from anoncore.risk.shrinkage import UNDONE, Shrinkage
 from anoncore.risk.tail import (
     FEWEST_ISOLATED,
@@ -25,6 +25,7 @@ from anoncore.risk.tail import (
     matched_extremes,
     tail_test,
 )
+from anoncore.risk.within import FEWEST, PAIRED, Alike, ratios, within_test
 
 _MOST = 1000  # isolated people, each of whom is compared with all records of all tables
 _WIDER = 3  # times as many are compared with the original: nobody near in a window is not nobody near at all
@@ -39,11 +40,13 @@ class CloseRecords:
     tail : of the people asked about
     isolated : of the most isolated of all people
     extreme : of all people who are extremely far from everyone else
+    within_original : distances were compared with those within the original, for want of enough other people
     """
 
     tail: TailTest
     isolated: TailTest
     extreme: ExtremeRecords
+    within_original: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,10 +122,10 @@ def close_records(
     distances that are exact over all partitions. Two departures: how far is usual is known from the sample; and the
     most isolated 1 %, at most 1000, are sought among three times as many, whose nearest record among 100 000 is
     farthest. That looks at the original only and keeps the test exact. Who is extreme is sought among all records.
-    Without a reference, or with one that `compared_with` leaves out, d₁²/d₂ of the two nearest in the original stands
-    for chance, and τ alone is near; with one, isolated records are also sought within `NEARER` times the distance to
-    anybody else. Isolated and extreme records are sought once more in a release whose shrinkage is undone, where there
-    is any. Source: docs/explanation/risk.md.
+    Without a reference, or with one that `compared_with` leaves out, distances are `mirrored` within the original,
+    those far from the release count as isolated, too, and τ alone is near; with one, isolated records are also sought
+    within `NEARER` times the distance to anybody else. Isolated and extreme records are sought once more in a release
+    whose shrinkage is undone, where there is any. Source: docs/explanation/risk.md.
     """
     stream, n = Stream.of(rng), len(tables.original)
     seen = _FarOut.of(_Measured(run, tables, stream), people)
@@ -133,7 +136,12 @@ def close_records(
         again = _FarOut.of(_Measured(run, tables, stream, shrinkage), AskedPeople(shrinkage.beside(people.rows)))
         forms |= {f"within {share:g}, {UNDONE}": again.isolated.tail(share, level, kept) for share in within}
         extreme = max(extreme, again.extreme.extreme(n, tau), key=lambda rule: rule.n_matched)
-    return CloseRecords(tail=seen.people.tail(tau, level, kept), isolated=TailTest.in_forms(forms), extreme=extreme)
+    return CloseRecords(
+        tail=seen.people.tail(tau, level, kept),
+        isolated=TailTest.in_forms(forms),
+        extreme=extreme,
+        within_original=tables.others is None,
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -147,17 +155,24 @@ class _FarOut:
     @classmethod
     def of(cls, measured: _Measured, people: AskedPeople) -> _FarOut:
         """Find the isolated and the extreme ones, and measure all but what is known of the people."""
-        near = measured.others(people.rows)
-        far, n = extreme_distance(near[:, 0]), len(measured.tables.original)
-        most = min(max(math.ceil(ISOLATED * n), FEWEST_ISOLATED), _MOST)
+        own, tables = measured.others(people.rows), measured.tables
+        far, n = extreme_distance(own), len(tables.original)
+        most = min(max(math.ceil(ISOLATED * n), FEWEST_ISOLATED if tables.others else FEWEST), _MOST)
         # A window has fewer others than the whole table: whoever is extreme there is among these.
-        rows, _ = isolated_records(measured.run, measured.sought(measured.tables.original), _WIDER * most, far)
-        others = measured.others(rows)
-        lonely, extreme = largest(others[:, 0], most), others[:, 0] > far
+        beside = measured.sought(tables.released) if tables.others is None else None
+        rows, _ = isolated_records(measured.run, measured.sought(tables.original), _WIDER * most, far, beside=beside)
+        others, known = measured.others(rows), people.released_distances
+        apart = others
+        if beside is not None:
+            to_release = measured.to_release(rows)
+            apart, known = np.maximum(others, to_release), measured.to_release(people.rows) if known is None else known
+        lonely, extreme = largest(apart, most), others > far
         asked = lonely | extreme
+        if beside is not None and known is not None:
+            known = np.concatenate([known, to_release[asked]])
         # All at once: each search encodes all partitions of two tables.
-        every = np.concatenate([people.rows, rows[asked]])
-        both, q = measured.of(every, np.concatenate([near, others[asked]]), people.released_distances), len(people.rows)
+        every, q = np.concatenate([people.rows, rows[asked]]), len(people.rows)
+        both = measured.of(every, np.concatenate([own, others[asked]]), known)
         found = both.taken(slice(q, None))
         everybody = both.taken(slice(q))
         # Where each record has a twin nobody is isolated: no one of the people can be close.
@@ -167,21 +182,29 @@ class _FarOut:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Distances:
-    """(q,) distances of records of the original, as those of `anoncore.risk.closeness.Closeness`."""
+    """Records (q, n) of the original, (q,) distances as those of `Closeness`; whether they are compared within it."""
 
+    records: Floats
     own: Floats
     chance: Floats
-    gap: Floats
     released: Floats
     whole: Floats
+    within: bool
 
     def taken(self, rows: NDArray[np.bool_] | slice) -> _Distances:
         """Return those of some records."""
-        return _Distances(*(values[rows] for values in vars(self).values()))
+        values = {name: one[rows] for name, one in vars(self).items() if name != "within"}
+        return _Distances(**values, within=self.within)
 
     def tail(self, tau: float, level: float, kept: float) -> TailTest:
-        """Return `tail_test`."""
-        return tail_test(self.released, self.chance, self.gap, tau=tau, level=level).of_part(kept)
+        """Return `tail_test`, or `within_test`."""
+        if not self.within:
+            return tail_test(self.released, self.chance, self.own, tau=tau, level=level).of_part(kept)
+        # Equal records of all partitions are counted by `identical_counts`; here a kind has at least two.
+        alike = Alike.of(self.records, self.records, self.records[:0])
+        alike = Alike(alike.kind, np.maximum(alike.records, 2))
+        found = within_test(*ratios(self.released, self.own), alike, tau=tau, level=level)
+        return found.of_part(kept, PAIRED)
 
     def extreme(self, n: int, tau: float) -> ExtremeRecords:
         """Return `matched_extremes`, of n records."""
@@ -207,24 +230,25 @@ class _Measured:
         return Sought(table, self.tables.encoder, share, self.stream.named(of), moved)
 
     def others(self, asked: Floats) -> Floats:
-        """Return (q, 2) distances of records of the original to the nearest other two of it."""
+        """Return (q,) distances of records of the original to the nearest other one of it."""
         # The nearest of all is the record itself.
-        return self._to(self.tables.original, asked, 3)[:, 1:]
+        return self._to(self.tables.original, asked, 2)[:, 1]
 
-    def of(self, asked: Floats, near: Floats, known: Floats | None = None) -> _Distances:
+    def to_release(self, asked: Floats) -> Floats:
+        """Return (q,) distances of records to the nearest released one."""
+        return self._to(self.tables.released, asked)[:, 0]
+
+    def of(self, asked: Floats, own: Floats, known: Floats | None = None) -> _Distances:
         """Return the distances of records of the original of which `others` are known, some to the release as well."""
-        own, next_ = near.T
         known = np.empty(0) if known is None else known
-        whole = released = np.concatenate([known, self._to(self.tables.released, asked[len(known) :])[:, 0]])
+        whole = released = np.concatenate([known, self.to_release(asked[len(known) :])])
         others, kept = self.tables.others, self.tables.kept
         if kept < 1.0:
             released = self._to(self.tables.released, asked, share=kept)[:, 0]
         if others is not None:
             share = min(len(self.tables.released) / self.tables.n_others, 1.0)
-            return _Distances(own, self._to(others, asked, share=share)[:, 0], own, released, whole)
-        far = np.isfinite(next_) & (next_ > 0.0)
-        chance = own**2 / np.where(far, next_, 1.0)
-        return _Distances(own, chance, np.where(own > 0.0, own, np.finfo(float).tiny), released, whole)
+            return _Distances(asked, own, self._to(others, asked, share=share)[:, 0], released, whole, within=False)
+        return _Distances(asked, own, mirrored(own, released), released, whole, within=True)
 
     def _to(self, table: PartitionedTable, asked: Floats, k: int = 1, share: float = 1.0) -> Floats:
         return nearest_distances(self.run, asked, self.sought(table, share), k)

@@ -38,7 +38,8 @@ def identical_counts(
     ----------
     run : Executor
     original, released, reference : tables in partitions; without a reference, the records that stand in the original
-        more than once are counted in its place
+        more than once are counted in its place; see `anoncore.risk.within`. Where release and reference differ in
+        size, a random part of the larger is compared, and all of the release counted
     names : the variables that are compared, which all tables have
     rng : numpy Generator
         Source of the key of the digests. Its seed is a secret.
@@ -64,11 +65,17 @@ def identical_counts(
         run.map(_send, table.partitions(), *([value] * parts for value in (table, number, digests)))
     parts = 1 << bits
     sizes = tuple(len(table.rows) for table in tables)
-    counts = np.sum(run.map(_compared, range(parts), [sizes] * parts, [digests.work] * parts), axis=0).tolist()
+    least = min(len(released), len(original if reference is None else reference))
+    kept = tuple(min(1.0, least / max(len(table), 1)) for table in tables[1:])
+    given = ([value] * parts for value in (sizes, kept, digests))
+    counts = np.sum(run.map(_compared, range(parts), *given), axis=0).tolist()
     for number, size in enumerate(sizes):
         for source in range(size):
             run.store.remove(_piece(digests.work, number, source))
-    return IdenticalCounts(len(original), *counts)
+    *numbers, shares = counts
+    duplicates, in_released, in_reference, ours, theirs = (round(number) for number in numbers)
+    share = 0.5 if reference is not None or not ours + theirs else shares / (ours + theirs)
+    return IdenticalCounts(len(original), duplicates, in_released, in_reference, ours, theirs, share)
 
 
 def _piece(work: str, table: int, source: int) -> str:
@@ -115,21 +122,33 @@ def _mixed(words: Words) -> Words:
     return words ^ (words >> np.uint64(31))
 
 
-def _compared(store: ColumnStore, place: int, sizes: tuple[int, ...], work: str) -> tuple[int, ...]:
-    """Count, among the digests of one range, as `IdenticalCounts` names them."""
-    sides = [
-        np.concatenate([store.read(_piece(work, number, source), place) for source in range(size)])
+def _compared(
+    store: ColumnStore, place: int, sizes: tuple[int, ...], kept: tuple[float, ...], how: _Digests
+) -> tuple[float, ...]:
+    """Count, among the digests of one range, as `IdenticalCounts` names them, and add up the shares by chance."""
+    own, *others = (
+        np.unique(
+            np.concatenate([store.read(_piece(how.work, number, source), place) for source in range(size)]),
+            return_counts=True,
+        )
         for number, size in enumerate(sizes)
-    ]
-    own, held = np.unique(sides[0], return_counts=True)
-    in_released = np.isin(own, sides[1])
-    in_reference = np.isin(own, sides[2]) if len(sides) > 2 else held > 1
-    return (
-        int(held[held > 1].sum()),
-        int(held[in_released].sum()),
-        int(held[in_reference].sum()),
-        int((in_released & ~in_reference).sum()),
-        int((in_reference & ~in_released).sum()),
-        int((in_released & (held == 1)).sum()),
-        int((in_reference & (held == 1)).sum()),
     )
+    records, held = own
+    # A record of which r rows are there is in a part of them unless all r are left out; by chance, from its digest.
+    chance = _mixed(records + _STEP) / 2.0**64
+    rows = [np.zeros(len(records)) for _ in others]
+    for (there, counts), found in zip(others, rows, strict=True):
+        _, at, place_there = np.intersect1d(records, there, assume_unique=True, return_indices=True)
+        found[at] = counts[place_there]
+    met = [chance < 1.0 - (1.0 - share) ** found for share, found in zip(kept, rows, strict=True)]
+    in_released = met[0]
+    if len(met) > 1:
+        in_reference, ours, shares = met[1], in_released & ~met[1], 0.0
+        theirs = in_reference & ~in_released
+    else:
+        # Of a kind of t records in both; see `anoncore.risk.within`.
+        in_reference, ours, theirs = held > 1, in_released & (held == 1), (held > 1) & ~in_released
+        equal = (held + rows[0])[ours | theirs]
+        shares = float((equal / (equal + 1.0)).sum())
+    numbers = held[held > 1].sum(), held[rows[0] > 0].sum(), held[in_reference].sum(), ours.sum(), theirs.sum()
+    return (*(float(number) for number in numbers), shares)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anoncore.encoding import Encoder
-from anoncore.kernels.isolation import without_neighbour
+from anoncore.kernels.isolation import far_from, without_neighbour
 from anoncore.kernels.neighbors import Floats, nearest
 from anoncore.kernels.streams import Stream
 from anoncore.partitions.store import ColumnStore, Executor, work_name
@@ -101,8 +101,13 @@ def nearest_distances(run: Executor, asked: Floats, sought: Sought, k: int = 1) 
     return least
 
 
-def isolated_records(run: Executor, sought: Sought, most: int, far: float) -> tuple[Floats, Floats]:
+def isolated_records(
+    run: Executor, sought: Sought, most: int, far: float, *, beside: Sought | None = None
+) -> tuple[Floats, Floats]:
     """Return the records of a table in partitions that are farthest from all others of their window.
+
+    With another table those are as well that are farthest from all of its records in the window of the same number,
+    and the larger of both distances counts.
 
     Parameters
     ----------
@@ -110,6 +115,7 @@ def isolated_records(run: Executor, sought: Sought, most: int, far: float) -> tu
     sought : the whole table
     most : so many records, and all that tie with the last; none that another one equals
     far : in standard deviations; all records that are farther from others, too
+    beside : another whole table, encoded alike
 
     Returns
     -------
@@ -123,10 +129,10 @@ def isolated_records(run: Executor, sought: Sought, most: int, far: float) -> tu
     """
     # Whatever the reach is, all that are farther are found: it decides on the time alone.
     wanted, reach = _Wanted(most, far), _reach(run, sought, most)
-    found = _beyond(run, sought, wanted, reach)
+    found = _beyond(run, sought, wanted, reach, beside)
     for smaller in (reach / 2.0, 0.0) if reach > 0.0 else ():
         if len(found) < min(most, len(sought.table)):
-            found = _beyond(run, sought, wanted, smaller)
+            found = _beyond(run, sought, wanted, smaller, beside)
     found = found[np.lexsort(found.T)]
     return np.ascontiguousarray(found[:, :-1]), found[:, -1]
 
@@ -165,10 +171,10 @@ class _Wanted:
         return found[largest(gaps, self.most) | (gaps > self.far)]
 
 
-def _beyond(run: Executor, sought: Sought, wanted: _Wanted, reach: float) -> Floats:
+def _beyond(run: Executor, sought: Sought, wanted: _Wanted, reach: float, beside: Sought | None) -> Floats:
     """Return the farthest of the records without another one within reach in their window, with that distance."""
     windows, work = sought.windows(), work_name("isolated")
-    same = ([value] * len(windows) for value in (sought, wanted, min(reach, wanted.far), work))
+    same = ([value] * len(windows) for value in ((sought, beside), wanted, min(reach, wanted.far), work))
     run.map(_isolated, windows, *same)
     found = run.store.read(work, 0)
     for window in windows[1:]:
@@ -182,13 +188,21 @@ def largest(distances: Floats, most: int) -> NDArray[np.bool_]:
     return np.asarray(distances >= np.sort(distances)[::-1][:most].min(initial=np.inf))
 
 
-def _isolated(store: ColumnStore, window: int, sought: Sought, wanted: _Wanted, reach: float, work: str) -> None:
+def _isolated(
+    store: ColumnStore, window: int, tables: tuple[Sought, Sought | None], wanted: _Wanted, reach: float, work: str
+) -> None:
     """Write the farthest records of one window, encoded, and how far their nearest one there is."""
+    sought, beside = tables
     rows = sought.window(store, window)
-    places, gaps = np.arange(len(rows)), np.full(len(rows), np.inf)
-    if len(rows) > 1:
-        places, gaps = without_neighbour(rows, reach)
-    store.write(work, window, wanted.among(np.column_stack([rows[places], gaps])))
+    gaps = np.full(len(rows), -np.inf if len(rows) > 1 else np.inf)
+    found = [without_neighbour(rows, reach)] if len(rows) > 1 else []
+    if beside is not None and len(rows):
+        others = beside.window(store, window % len(beside.windows()))
+        found += [far_from(rows, others, reach)] if len(others) else []
+    for places, distances in found:
+        gaps[places] = np.maximum(gaps[places], distances)
+    far = np.flatnonzero(gaps >= 0.0)
+    store.write(work, window, wanted.among(np.column_stack([rows[far], gaps[far]])))
 
 
 def _nearest(store: ColumnStore, partition: int, sought: Sought, k: int, to: str, near: str) -> None:

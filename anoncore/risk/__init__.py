@@ -8,7 +8,7 @@ from anoncore.risk.averages import DominatedAverages, dominated_averages
 from anoncore.risk.averaging import AveragingAttack, averaging_attack
 from anoncore.risk.bounds import MeasureComparison
 from anoncore.risk.boxes import BoxMeasures, BoxRisk, LocatedRecords, box_density_attack, box_measures, box_risk
-from anoncore.risk.closeness import Closeness, closeness, is_too_small
+from anoncore.risk.closeness import Closeness, closeness
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
 from anoncore.risk.comparison import Comparison, ComparisonSettings, compare, compare_matched, compare_measures
 from anoncore.risk.copied_parts import CopiedPart, CopiedParts, copied_parts
@@ -175,7 +175,6 @@ __all__ = [
     "identical_records",
     "individual_risk",
     "interval_disclosure",
-    "is_too_small",
     "isolated_test",
     "kept_figures",
     "linkability",

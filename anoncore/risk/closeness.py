@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from anoncore.kernels.isolation import without_neighbour
 from anoncore.kernels.neighbors import nearest, nearest_of_others
 from anoncore.microdata import EACH_RECORD, ComparedUnits
 from anoncore.risk._checks import Floats, Indices, matrix
+from anoncore.risk._values import Flags
 from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs, least_of_units
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures
 from anoncore.risk.tail import (
@@ -24,16 +25,17 @@ from anoncore.risk.tail import (
     extreme_records,
     identical_records,
     is_extreme,
-    isolated_test,
     matched_extremes,
+    most_isolated,
     tail_test,
 )
+from anoncore.risk.within import FEWEST, PAIRED, Alike, ratios, within_test
 
 NEARER = 0.5  # of the distance to the nearest other, of an isolated record that is met
 _Rows = TypeVar("_Rows", bound=Sized)
 
 _FAR = 1e6  # in units of the own distance
-_FEW = 0.25  # of the released rows, less than which would be left by searching no more than a reference holds
+_FEW = 0.25  # of the records of release and original, whichever are fewer, that a reference must hold
 _ALIKE = 0.05  # by how much the numbers of members and non-members may differ for chance to be equal
 
 
@@ -55,15 +57,11 @@ class Closeness:
     ----------
     released, reference : measures against sets of one size
     kept : share of the released rows that these measures were taken against
+    alike : records equal to those of the people, in release and original; None beside other people
     own : (q,) distance of each person to the nearest other of the original, of another unit where units are known
-    chance : (q,) what stands for A* in the tail tests: the reference's distance; without enough other people,
-        d₁²/d₂ of the two nearest in A, so that d₁ < τ·d₂ reads as chance < τ·d₁
-    gap : (q,) ``own``; without enough other people the least positive number in place of 0, since a twin is then
-        what meeting one by chance looks like
+    chance : (q,) the reference's distance; within A the mirrored one, own²/d of the distance d to the release, so that
+        own < τ·d reads as chance < τ·own
     whole : (q,) distance to the nearest row of the whole release, whatever the sets were matched to
-    share : rows of the whole release, as a share of these and of those of A*, or of A − A_j without it
-    few_others : A* holds fewer than a quarter of the rows that release and original have, so that distances are
-        compared with those within A; close pairs and identical records are sought in A* nevertheless
     people, nonmembers : nearest points in all three sets of these people, and of as many of A*, a release larger than
         A* being cut to its size; None where A* holds no other people
     units : of these people, and of those of A*: tests count each unit once
@@ -73,12 +71,10 @@ class Closeness:
     released: PredictionMeasures
     reference: PredictionMeasures
     kept: float
+    alike: Alike | None
     own: Floats
     chance: Floats
-    gap: Floats
     whole: Floats
-    share: float
-    few_others: bool
     people: Neighbours | None
     nonmembers: Neighbours | None
     units: ComparedUnits = EACH_RECORD
@@ -93,8 +89,9 @@ class Closeness:
 
     def tail(self, tau: float, level: float) -> TailTest:
         """Return `tail_test` of all units, with `close_pairs` where there are enough other people."""
-        pairs = None if self.few_others else self.pairs(tau)
-        return tail_test(*self._members_by_unit, tau=tau, level=level, pairs=pairs).of_part(self.kept)
+        if self.alike is not None:
+            return self._within(tau, level)
+        return tail_test(*self._members_by_unit, tau=tau, level=level, pairs=self.pairs(tau)).of_part(self.kept)
 
     def isolated(self, tau: float, level: float) -> TailTest:
         """Return `isolated_forms` as one test."""
@@ -110,14 +107,38 @@ class Closeness:
         return {f"within {share:g}": self._isolated(share, level) for share in within}
 
     def _isolated(self, tau: float, level: float) -> TailTest:
-        members = self._members_by_unit
-        # So many that ten of them are expected in the part of the release that was searched.
-        share = min(0.5, max(ISOLATED, FEWEST_ISOLATED / (self.kept * len(members[0]))))
-        found = isolated_test(*members, share=share, tau=tau, level=level).of_part(self.kept)
+        """Return the tail test of the most isolated units, so many that ten are expected in a part of the release.
+
+        Isolated from people of the original, where A* shows chance. Within A its own distances do, so that the choice
+        must not depend on which of both is larger: isolated are those far from either.
+        """
+        if self.alike is not None:
+            apart = -_least(-np.maximum(self.released.distance, self.own), self.units.members)
+            return self._within(tau, level, self._most(apart, FEWEST))
+        near, other, own = self._members_by_unit
+        chosen = self._most(own, FEWEST_ISOLATED)
+        found = tail_test(near[chosen], other[chosen], own[chosen], tau=tau, level=level).of_part(self.kept)
         if (others := self._as_many) is None:
             return found
         sides = _by_unit(others.released, others.other, others.own, self.units.nonmembers)
-        return found.beside(isolated_test(*sides, share=share, tau=tau, level=level))
+        chosen = self._most(sides[2], FEWEST_ISOLATED)
+        return found.beside(tail_test(*(side[chosen] for side in sides), tau=tau, level=level))
+
+    def _most(self, apart: Floats, fewest: int) -> Flags:
+        """Return which units are most isolated, so many that the fewest are expected in the part searched."""
+        return most_isolated(apart, min(0.5, max(ISOLATED, fewest / (self.kept * len(apart)))))
+
+    def _within(self, tau: float, level: float, chosen: Flags | None = None) -> TailTest:
+        """Return `within_test` of some units, or of all."""
+        assert self.alike is not None
+        one, other = ratios(self.released.distance, self.own)
+        alike, units = self.alike, self.units.members
+        if units is not None:
+            alike = alike.take(least_of_units(np.minimum(one, other), units))
+            one, other = _least(one, units), _least(other, units)
+        if chosen is not None:
+            one, other, alike = one[chosen], other[chosen], alike.take(chosen)
+        return within_test(one, other, alike, tau=tau, level=level).of_part(self.kept, PAIRED)
 
     def extreme(self, tau: float) -> ExtremeRecords:
         """Return `extreme_records` of the whole original, sought in the whole release."""
@@ -127,27 +148,32 @@ class Closeness:
         return extreme_records(self.whole, self.chance, self.own, tau=tau)
 
     def identical(self, level: float) -> TailTest:
-        """Return `identical_records` of the whole release; people with one record count once where A* is of others.
-
-        A neighbour's twin is one more of its kind, so that kinds cannot be compared with A − A_j.
-        """
-        records = None if self.people is None else self.people.records
-        if self.people is None:
-            # A − A_j holds the twins: no more rows of the release are compared with it than it has.
-            near, other, share = self.released.distance, self.reference.distance, min(self.share, 0.5)
-        else:
-            near, other, share = self.whole, self.people.other, self.share
-        found = _identical((near, other, self.own), records, self.units.members, level, share)
-        # A release of another size meets people by chance at another rate.
-        if (nonmembers := self._as_many) is None or self.share != 0.5:
+        """Return `identical_records`; how many the release holds is counted in all of it."""
+        if self.alike is not None:
+            found = self._within(0.0, level)
+        elif self.people is not None:
+            sides = self.released.distance, self.reference.distance, self.own
+            found = _identical(sides, self.people.records, self.units.members, level).of_part(self.kept)
+        found = replace(found, n_released=int((_least(self.whole, self.units.members) == 0.0).sum()))
+        if (others := self._as_many) is None:
             return found
-        sides = nonmembers.released, nonmembers.other, nonmembers.own
-        return found.beside(_identical(sides, nonmembers.records, self.units.nonmembers, level))
+        sides = others.released, others.other, others.own
+        return found.beside(_identical(sides, others.records, self.units.nonmembers, level))
+
+    @property
+    def met_by_others(self) -> int | None:
+        """The units of the original with an identical record in A*; None without other people."""
+        return None if self.people is None else int((_least(self.people.other, self.units.members) == 0.0).sum())
+
+    @property
+    def within(self) -> bool:
+        """Whether distances are compared with those within A: there is no A*, or too small a one; `compared_with`."""
+        return self.alike is not None
 
     @property
     def _as_many(self) -> Neighbours | None:
         """The non-members where about as many units were measured, against all of the original, as of members."""
-        if self.nonmembers is None or self.released.n_queries < self.released.n_original:
+        if self.nonmembers is None or self.within or self.released.n_queries < self.released.n_original:
             return None
         sides = (self.own, self.units.members), (self.nonmembers.own, self.units.nonmembers)
         one, other = (len(rows) if units is None else len(np.unique(units)) for rows, units in sides)
@@ -155,20 +181,14 @@ class Closeness:
 
     @property
     def _members_by_unit(self) -> tuple[Floats, Floats, Floats]:
-        return _by_unit(self.released.distance, self.chance, self.gap, self.units.members)
+        return _by_unit(self.released.distance, self.chance, self.own, self.units.members)
 
 
-def _identical(
-    sides: tuple[Floats, Floats, Floats],
-    records: Floats | None,
-    units: Indices | None,
-    level: float,
-    share: float = 0.5,
-) -> TailTest:
+def _identical(sides: tuple[Floats, Floats, Floats], records: Floats, units: Indices | None, level: float) -> TailTest:
     """Return `identical_records` of units; of each the record that is nearest to either of both sets stands for all."""
-    if units is not None and records is not None:
+    if units is not None:
         records = records[least_of_units(np.minimum(sides[0], sides[1]), units)]
-    return identical_records(*(_least(side, units) for side in sides), level=level, records=records, share=share)
+    return identical_records(*(_least(side, units) for side in sides), level=level, records=records)
 
 
 def _by_unit(released: Floats, chance: Floats, gap: Floats, units: Indices | None) -> tuple[Floats, Floats, Floats]:
@@ -204,8 +224,8 @@ def closeness(
     """Measure people of the original against the release, against other people, and against each other.
 
     More rows come closer by chance, so sets of different size are matched by a random part of the larger.
-    Without a reference each person is compared with the original without that person, and beside a reference that
-    would leave less than a quarter of the release, too, since copies would be left out with the rest.
+    Without a reference each person is compared with the original without that person; beside one that `compared_with`
+    finds too small, too, since most copies would be left out with the rest of the release.
 
     Parameters
     ----------
@@ -238,22 +258,20 @@ def closeness(
     x = matrix("original", original)
     y = matrix("released", released, x.shape[1])
     r = None if reference is None else matrix("reference", reference, x.shape[1])
-    few = r is not None and compared_with(x, y, r) is None
-    y_, r_, part = _matched(x, y, None if few else r, rng)
+    beside = compared_with(x, y, r)
+    y_, r_, part = _matched(x, y, beside, rng)
     near = prediction_measures(x, y_, k, queries=queries)
     other = prediction_measures(x, r_, k, leave_one_out=r_ is None, queries=queries, units=units.members)
     scale = np.sqrt(x.shape[1])
-    if r is None and other.deletions is not None and other.deletions.n_draws == len(x):
-        # Searched already. Without the nearest other record the second is the nearest.
-        own, next_, to = other.distance, other.deletions.distance.max(axis=1), np.empty((0, 1), dtype=np.intp)
-    else:
-        gaps, to = _nearest_others(x, queries, 2, units.members)
-        own, next_ = gaps[:, 0] / scale, gaps[:, 1] / scale
-    next_ = np.where(next_ > 0.0, next_, 1.0)
+    # Without A* the nearest other records were searched already.
+    own, to = other.distance, np.empty((0, 1), dtype=np.intp)
+    if r is not None:
+        gaps, to = _nearest_others(x, queries, units.members)
+        own = gaps[:, 0] / scale
     people = nonmembers = None
     asked = None
     others, points, distances = r_, y_, (near.distance, other.distance)
-    if few and r is not None:
+    if r is not None and beside is None:
         others, points = r, y[rng.choice(len(y), len(r), replace=False)]
         distances = nearest(x[queries], points, 1)[0][:, 0] / scale, nearest(x[queries], r, 1)[0][:, 0] / scale
     if others is not None:
@@ -268,12 +286,10 @@ def closeness(
         released=near,
         reference=other,
         kept=near.n_released / len(y),
+        alike=Alike.of(x[queries], x, y_) if r_ is None else None,
         own=own,
-        chance=own**2 / next_ if r_ is None else other.distance,
-        gap=np.where(own > 0.0, own, np.finfo(float).tiny) if r_ is None else own,
+        chance=mirrored(own, near.distance) if r_ is None else other.distance,
         whole=near.distance if same else nearest(x[queries], y, 1)[0][:, 0] / scale,
-        share=len(y) / (len(y) + (len(x) - 1 if others is None else len(others))),
-        few_others=few,
         people=people,
         nonmembers=nonmembers,
         units=units.take(queries),
@@ -281,18 +297,13 @@ def closeness(
     )
 
 
-def is_too_small(reference: int, original: int, released: int) -> bool:
-    """Return whether distances are compared with other people of the original, since a reference holds too few.
+def compared_with(x: Sized, y: Sized, r: _Rows | None) -> _Rows | None:
+    """Return the reference with which distances to a release are compared; None for A − A_j.
 
     Searching no more of the release than a reference of less than a quarter of its rows, and of the original's, would
     leave out most copies.
     """
-    return reference < _FEW * min(original, released)
-
-
-def compared_with(x: Sized, y: Sized, r: _Rows | None) -> _Rows | None:
-    """Return the reference with which distances to a release are compared; None for A − A_j."""
-    return None if r is None or is_too_small(len(r), len(x), len(y)) else r
+    return None if r is None or len(r) < _FEW * min(len(x), len(y)) else r
 
 
 def _extremes(sides: tuple[Floats, Floats, Floats | None], own: Floats, units: Indices | None) -> Extremes:
@@ -311,12 +322,9 @@ def _extremes(sides: tuple[Floats, Floats, Floats | None], own: Floats, units: I
     places, gap = places[extreme], gap[extreme]
     if not len(places):
         return Extremes(gap, gap, gap, len(x))
-    if r is not None:
-        chance = nearest(x[places], r, 1)[0][:, 0] / scale
-    else:
-        second = _nearest_others(x, places, 2, units)[0][:, 1] / scale
-        chance = gap**2 / np.where(second > 0.0, second, 1.0)
-    return Extremes(nearest(x[places], y, 1)[0][:, 0] / scale, chance, gap, len(x))
+    near = nearest(x[places], y, 1)[0][:, 0] / scale
+    chance = mirrored(gap, near) if r is None else nearest(x[places], r, 1)[0][:, 0] / scale
+    return Extremes(near, chance, gap, len(x))
 
 
 def _matched(
@@ -331,11 +339,22 @@ def _matched(
     return y if of_release is None else y[of_release], r if of_reference is None else r[of_reference], of_reference
 
 
-def _nearest_others(x: Floats, asked: Indices, k: int, units: Indices | None) -> tuple[Floats, Indices]:
-    """Find the k nearest records of other people, or of other units, for some of the records."""
+def _nearest_others(x: Floats, asked: Indices, units: Indices | None) -> tuple[Floats, Indices]:
+    """Find the nearest record of another person, or of another unit, for some of the records."""
     if units is None:
-        return nearest(x[asked], x, k, skip_self=asked)
-    return nearest_of_others(x[asked], x, k, own=units[asked], units=units)
+        return nearest(x[asked], x, 1, skip_self=asked)
+    return nearest_of_others(x[asked], x, 1, own=units[asked], units=units)
+
+
+def mirrored(own: Floats, near: Floats) -> Floats:
+    """Return own²/near, below τ·own where own is below τ·near: as often by chance as near is below τ·own.
+
+    Examples
+    --------
+    >>> mirrored(np.array([0.5, 2.0, 0.0]), np.array([8.0, 0.0, 0.0])).tolist()
+    [0.03125, 2000000.0, 0.0]
+    """
+    return own * np.divide(own, near, out=np.full(len(own), _FAR), where=near * _FAR > own)
 
 
 def _nonmembers(
@@ -347,7 +366,7 @@ def _nonmembers(
     if len(queries) < len(x) and len(queries) < len(r):
         asked = np.sort(rng.choice(len(r), len(queries), replace=False))
     scale = np.sqrt(x.shape[1])
-    gaps, to = _nearest_others(r, asked, 1, units)
+    gaps, to = _nearest_others(r, asked, units)
     people = Neighbours(
         records=r[asked],
         released=nearest(r[asked], y, 1)[0][:, 0] / scale,

@@ -154,6 +154,8 @@ class RiskReport(Summarised):
     queries : the records that were measured
     comparison : distance, ambiguity and uncertainty, release against reference
     tail, isolated, extreme, identical : records that the release matches too closely
+    within_original : distances were compared with those within the original, for want of enough other people
+    met_by_others : units of the original with an identical record in the reference; None without a reference sample
     dominance : numbers that one unit dominates, and whether the release follows them
     averages : of groups, that are mostly one unit's; None unless released rows are linked to the source's
     group_figures : variables computed from all records of a group, and whether the release repeats them; None where
@@ -186,6 +188,8 @@ class RiskReport(Summarised):
     isolated: TailTest
     extreme: ExtremeRecords
     identical: TailTest
+    within_original: bool = False
+    met_by_others: int | None = None
     dominance: Dominance | None = None
     averages: DominatedAverages | None = None
     group_figures: GroupFigures | None = None
@@ -337,8 +341,10 @@ def measure_encoded_risk(
         averages=_averages(tables, settings),
         sampling_units=shared_sampling_units(tables.original, tables.released, tables.reference),
         identical=close.identical(settings.level),
+        within_original=close.within,
+        met_by_others=close.met_by_others,
         close_pairs=close.pairs(settings.tau),
-        value_pairs=_value_pairs(tables, rows, settings.margin, pairs_rng),
+        value_pairs=_value_pairs(tables, rows, close.within, settings.margin, pairs_rng),
         membership=nearest,
         membership_rescaled=rescaled,
         score_coincidence=scores,
@@ -369,8 +375,7 @@ def _comparison(
     tables: EncodedTables, settings: RiskSettings, rows: Indices, close: Closeness, rng: np.random.Generator
 ) -> Comparison:
     """Compare release and reference; sets of different size are matched by repeated subsampling."""
-    others = compared_with(tables.x, tables.y, tables.r)
-    if len(tables.y) == len(tables.x if others is None else others):
+    if len(tables.y) == len(tables.x if close.within or tables.r is None else tables.r):
         chosen = replace(settings.comparison, units=close.units.members)
         return compare_measures(close.released, close.reference, chosen)
     return _matched(tables, settings, rows, rng)
@@ -515,21 +520,21 @@ def _of_all(measures: PredictionMeasures, points: Floats) -> PredictionMeasures 
 
 
 def _value_pairs(
-    tables: EncodedTables, rows: Indices, margin: float, rng: np.random.Generator
+    tables: EncodedTables, rows: Indices, within: bool, margin: float, rng: np.random.Generator
 ) -> ValuesTogether | None:
     if tables.reference is None:
         return None
-    others = compared_with(tables.original, tables.released, tables.reference)
+    others = tables.original if within else tables.reference
+    size = min(len(tables.released), len(others))
+    # Of the original all stay: without the other one of two people with the same values neither would count.
+    released, others = (
+        side if len(side) <= most else side.take(np.sort(rng.choice(len(side), size, replace=False)))
+        for side, most in ((tables.released, size), (others, len(others) if within else size))
+    )
     people = tables.original.take(rows)
     if people.units is not None:
         people = people.take(drawn_people(people, len(people), rng))
-    size = min(len(tables.released), len(people if others is None else others))
-    released, reference = (
-        side if side is None or len(side) == size else side.take(np.sort(rng.choice(len(side), size, replace=False)))
-        for side in (tables.released, others)
-    )
-    assert released is not None
-    return values_together(people, released, reference, margin=margin, rng=rng)
+    return values_together(people, released, others, within=within, margin=margin, rng=rng)
 
 
 def _names(tables: EncodedTables, role: Literal["quasi-identifier", "sensitive", "weight"]) -> list[str]:

@@ -24,8 +24,6 @@ Distances = PredictionMeasures | ArrayLike
 
 ISOLATED = 0.01  # share of the records
 FEWEST_ISOLATED = 10  # people; of fewer than seven no number is conspicuous at the level 0.01
-# Share of the release among the rows of both sets up to which it is no larger than the other.
-_EQUAL = 0.505
 
 
 @dataclass(frozen=True)
@@ -74,10 +72,13 @@ class TailTest:
         verdict = "fail" if p < self.level else "inconclusive" if self.verdict == "fail" else self.verdict
         return replace(self, p=p, verdict=verdict)
 
-    def of_part(self, kept: float) -> TailTest:
-        """Return the test where this share of the release was searched, which leaves so many of all copies."""
+    def of_part(self, kept: float, share: float = 0.5) -> TailTest:
+        """Return the test where this share of the release was searched, which leaves so many of all copies.
+
+        By chance ``share`` of the records that one set alone comes close to are the release's.
+        """
         possible = math.floor((self.n - self.n_duplicates) * kept)
-        least = 0.5**possible
+        least = share**possible
         if self.n_close_pairs is not None:
             least = min(least / MCNEMARS, SHARE**possible / (1.0 - MCNEMARS))
         return replace(self, verdict="inconclusive") if self.verdict == "pass" and least >= self.level else self
@@ -221,10 +222,15 @@ def isolated_test(
     10
     """
     near, other, gap = _aligned(released, reference, own)
+    isolated = most_isolated(gap, share)
+    return _tail(near[isolated], other[isolated], gap[isolated], tau, level, None)
+
+
+def most_isolated(gap: Floats, share: float = ISOLATED) -> NDArray[np.bool_]:
+    """Return (N,) whether a distance is among the ⌈share·N⌉ largest, ten at least, or ties with the least of these."""
     number = max(math.ceil(between("share", share, 0, 1) * len(gap)), FEWEST_ISOLATED)
     place = max(len(gap) - number, 0)
-    isolated = gap >= np.partition(gap, place)[place]
-    return _tail(near[isolated], other[isolated], gap[isolated], tau, level, None)
+    return np.asarray(gap >= np.partition(gap, place)[place])
 
 
 @dataclass(frozen=True)
@@ -234,7 +240,7 @@ class IdenticalCounts:
     Parameters
     ----------
     n, n_duplicates, n_released, n_reference, only_released, only_reference : as in `TailTest`
-    unique_released, unique_reference : of the records without an identical twin in the original, those in each
+    share : of the last two, the release's by chance
     """
 
     n: int
@@ -243,25 +249,15 @@ class IdenticalCounts:
     n_reference: int
     only_released: int
     only_reference: int
-    unique_released: int
-    unique_reference: int
+    share: float = 0.5
 
-    def test(self, level: float, share: float = 0.5) -> TailTest:
-        """Return the exact one-sided test, the release having this share of the rows of both sets.
-
-        McNemar's test of those that one set alone holds, where the release is no larger than the other: of these it
-        holds at most its share by chance. A larger one holds more, since m rows hold a record of frequency q with
-        probability 1 − e^(−qm); but at most its share of all that either holds, counted twice where both do. That is
-        tested then, of records without a twin in the original, which are so rare that the bound is nearly reached.
-        """
-        ours, theirs = self.only_released, self.only_reference
-        if between("share", share, 0, 1) > _EQUAL:
-            ours, theirs = self.unique_released, self.unique_reference
-        p = float(binom.sf(ours - 1, ours + theirs, share))
+    def test(self, level: float) -> TailTest:
+        """Return the exact one-sided test; inconclusive where even copies of all could not reach the level."""
+        counts = {name: value for name, value in vars(self).items() if name != "share"}
+        p = float(binom.sf(self.only_released - 1, self.only_released + self.only_reference, self.share))
         verdict: Literal["pass", "fail", "inconclusive"] = "fail" if p < level else "pass"
-        if verdict == "pass" and share**self.n >= level:
+        if verdict == "pass" and self.share**self.n >= level:
             verdict = "inconclusive"
-        counts = {name: value for name, value in vars(self).items() if not name.startswith("unique")}
         return TailTest(**counts, tau=0.0, level=level, p=p, verdict=verdict)
 
 
@@ -272,7 +268,6 @@ def identical_records(
     *,
     level: float = 0.01,
     records: ArrayLike | None = None,
-    share: float = 0.5,
 ) -> TailTest:
     """Test whether more records stand in the release as they are than in a sample of other people.
 
@@ -284,7 +279,6 @@ def identical_records(
     released, reference, own, level : see :func:`tail_test`
     records : (N, n) the same records, encoded; people with one record between them are met or missed
         together, so that the test counts them once. Without it everybody counts.
-    share : rows of the release, as a share of those of both sets; see `IdenticalCounts.test`
 
     Returns
     -------
@@ -298,8 +292,8 @@ def identical_records(
     Notes
     -----
     Exact one-sided McNemar test on the records identical to one of the release only, or to one of the
-    reference only; where the release is larger, see `IdenticalCounts.test`.
-    Source: docs/explanation/risk.md.
+    reference only, both of one size: of the records that one of two sets holds alone, a larger one holds more than its
+    share of the rows. Source: docs/explanation/risk.md.
 
     Examples
     --------
@@ -311,22 +305,15 @@ def identical_records(
     between("level", level, 0, 1)
     near_hits, other_hits = near == 0.0, other == 0.0
     rows = None if records is None else np.asarray(records)
+    rows = None if records is None else np.asarray(records)
     only_near, only_other = (
         int(side.sum()) if rows is None else len(np.unique(rows[side] + 0.0, axis=0))
         for side in (near_hits & ~other_hits, other_hits & ~near_hits)
     )
-    unique = gap > 0.0
     counts = IdenticalCounts(
-        n=len(near),
-        n_duplicates=int((~unique).sum()),
-        n_released=int(near_hits.sum()),
-        n_reference=int(other_hits.sum()),
-        only_released=only_near,
-        only_reference=only_other,
-        unique_released=int((near_hits & unique).sum()),
-        unique_reference=int((other_hits & unique).sum()),
+        len(near), int((gap == 0.0).sum()), int(near_hits.sum()), int(other_hits.sum()), only_near, only_other
     )
-    return counts.test(level, share)
+    return counts.test(level)
 
 
 def twins_by_chance(met: int, own: int, people: int, others: int) -> float:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from anoncore.microdata import Microdata
+from anoncore.microdata.units import unit_codes
 from anoncore.parameters import between
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._values import shared_variables
@@ -22,6 +23,7 @@ _LEVELS = 40
 _SAME = 0.9
 # A share of the people that no chance explains, however exact the values that a method hands out anew.
 _HALF = 0.5
+_CONFIDENCE = 0.95  # two-sided, of all pairs together
 _BITS = 22
 # Pairs times records that are looked at, of more a part by chance; as many pairs always, and codes at once.
 _WORK = 400_000_000
@@ -72,10 +74,10 @@ class ValuesTogether:
 def values_together(
     original: Microdata,
     released: Microdata,
-    reference: Microdata | None,
+    reference: Microdata,
     *,
+    within: bool = False,
     margin: float = 0.05,
-    confidence: float = 0.95,
     rng: np.random.Generator,
 ) -> ValuesTogether:
     """Look for people two of whose values were released together as they are.
@@ -90,10 +92,9 @@ def values_together(
     Parameters
     ----------
     original, released, reference : Microdata; release and reference about equally large, since more records
-        hold more values by chance; looked at are the variables that are masked and that all have. Without a reference
-        the other people of the original stand for it
+        hold more values by chance; looked at are the variables that are masked and that all three have
+    within : the reference holds the people asked about: they count where one of another unit has their values
     margin : 0 … 1, excess tolerated
-    confidence : 0 … 1, two-sided, of all pairs together
     rng : Generator, draws pairs where there are too many
 
     Returns
@@ -117,21 +118,22 @@ def values_together(
     ['fail', 'pass']
     """
     between("margin", margin, 0, 1)
-    tables = [original, released, *([] if reference is None else [reference])]
+    tables = [original, released, reference]
     names = shared_variables(tables)
     columns = {name: _codes(tables, name) for name in names}
     telling = [name for name in names if _effective(columns[name][0]) >= _LEVELS]
     possible = _pairs([_ranks(original, name) for name in telling])
     n = len(original)
     pairs = _drawn(possible, max(_AT_LEAST, _WORK // max(1, n, len(released))), rng)
-    z = float(norm.ppf(1.0 - (1.0 - between("confidence", confidence, 0, 1)) / 2.0 / max(1, len(pairs))))
-    counted = (len(pairs), len(possible), margin, confidence)
+    z = float(norm.ppf(1.0 - (1.0 - _CONFIDENCE) / 2.0 / max(1, len(pairs))))
+    counted = (len(pairs), len(possible), margin, _CONFIDENCE)
     if not len(pairs) or not n:
         return ValuesTogether((), 0, 0, n, 0.0, 0.0, 0.0, *counted, "pass")
-    stacked = tuple(np.stack([columns[name][side] for name in telling]) for side in range(len(tables)))
+    stacked = tuple(np.stack([columns[name][side] for name in telling]) for side in range(3))
+    units = unit_codes(reference.units, len(reference)) if within else None
     at_once = max(1, _AT_ONCE // max(1, n, len(released)))
     base = max(int(table.max(initial=0)) for table in stacked) + 1
-    parts = [_counted(stacked, pairs[k : k + at_once], base) for k in range(0, len(pairs), at_once)]
+    parts = [_counted(stacked, pairs[k : k + at_once], base, units) for k in range(0, len(pairs), at_once)]
     observed, expected, more, less = np.concatenate(parts, axis=1)
     lower, upper = _paired(more, less, n, z)
     worst = int(np.argmax(lower))
@@ -200,18 +202,19 @@ def _drawn(pairs: NDArray[np.int32], at_most: int, rng: np.random.Generator) -> 
     return pairs[np.sort(rng.choice(len(pairs), at_most, replace=False))]
 
 
-def _counted(tables: tuple[Indices, ...], pairs: NDArray[np.int32], base: int) -> Indices:
+def _counted(tables: tuple[Indices, ...], pairs: NDArray[np.int32], base: int, units: Indices | None) -> Indices:
     """Return (4, pairs) people found in the release, in the reference, in the one alone, in the other alone.
 
     Parameters
     ----------
-    tables : (variables, records) codes of original, release and, where there is one, reference
+    tables : (variables, records) codes of original, release and reference
     pairs : (pairs, 2)
     base : larger than every code
+    units : of the reference, where it holds the people; None where it does not
     """
-    people, near, *others = (_combined(table, pairs, base) for table in tables)
-    # Without a reference, what two people hold: of each the other does.
-    other = others[0] if others else _repeated(people)
+    people, near, other = (_combined(table, pairs, base) for table in tables)
+    if units is not None:
+        other = _of_several(other, np.tile(units, len(pairs)))
     bits = min(_BITS, max(12, len(people).bit_length() + 5))
     asked = _spread(people, bits)
     marks = _marked(asked, bits)
@@ -230,10 +233,13 @@ def _combined(codes: Indices, pairs: NDArray[np.int32], base: int) -> Indices:
     return np.asarray(both.ravel())
 
 
-def _repeated(codes: Indices) -> Indices:
-    """Return the codes that occur more than once."""
-    found, held = np.unique(codes, return_counts=True)
-    return np.asarray(found[held > 1])
+def _of_several(codes: Indices, units: Indices) -> Indices:
+    """Return the codes that several units hold: of each of them, another one does."""
+    order = np.argsort(codes, kind="stable")
+    ordered, owner = codes[order], units[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+    several = np.minimum.reduceat(owner, starts) < np.maximum.reduceat(owner, starts)
+    return np.asarray(ordered[starts][several])
 
 
 def _stand_in(people: Indices, asked: Places, codes: Indices, marks: Marks, bits: int) -> Marks:

@@ -226,11 +226,12 @@ def with_external_files(assessment: Assessment, prepared: Prepared) -> Assessmen
 
 def _overlap(risk: RiskReport, records: Records) -> ReferenceOverlap | None:
     """Return how many records of the original are in the reference unchanged, of which no identifier is compared."""
-    if records.reference is None:
+    met = risk.met_by_others
+    if records.reference is None or met is None:
         return None
     same = risk.identical
-    p = twins_by_chance(same.n_reference, same.n_duplicates, records.original, risk.comparison.n_reference)
-    return ReferenceOverlap(same.n_reference, same.n_duplicates, same.n, p, 0)
+    p = twins_by_chance(met, same.n_duplicates, records.original, min(records.released, records.reference))
+    return ReferenceOverlap(met, same.n_duplicates, same.n, p, 0)
 
 
 def _continuous_form(

@@ -20,6 +20,7 @@ from anoncore.partitions.outermost import outermost
 from anoncore.partitions.store import Threads, work_name
 from anoncore.recoding import recoded
 from anoncore.risk import MEMBERSHIP_ATTACKS, TailTest
+from anoncore.risk.closeness import compared_with
 from anoncore.risk.dominance import Dominance, dominance
 from anoncore.risk.scores import Certainty, ScoreAttack, score_attack
 from anoncore.risk.shrinkage import Shrinkage
@@ -80,7 +81,7 @@ def with_full_release(
     least = _nearest_distances(single, people)
     measured = FullRelease(
         records=Records(len(original), len(released), None if reference is None else len(reference)),
-        identical=_identical(run, source, single, beside, names, policy.tail_p),
+        identical=_identical(run, source, single, compared_with(source, single, beside), names, policy.tail_p),
         nearest=_nearest(least, people),
         # A test that cannot reach the level at which its gate asks shows nothing.
         close=close_records(
@@ -118,9 +119,9 @@ def _identical(
 ) -> TailTest:
     """Test whether more of all records are released unchanged than stand in the reference, or again in the source."""
     tables = original.table, released.table, None if reference is None else reference.table
-    others = len(original) - 1 if reference is None else len(reference)
+    others = len(original if reference is None else reference)
     counts = identical_counts(original.executor, *tables, names, rng=run.rng("digests"))
-    return counts.test(p, len(released) / (len(released) + others))
+    return counts.test(p).of_part(min(1.0, others / len(released)))
 
 
 def _dominance(original: StoredPartitions, released: StoredPartitions, reference: StoredPartitions | None) -> Dominance:

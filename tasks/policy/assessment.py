@@ -19,7 +19,6 @@ from anoncore.risk import (
     RiskReport,
     TailTest,
     Verdict,
-    is_too_small,
 )
 from anoncore.risk.scores import ScoreAttack
 from anoncore.utility import UtilityReport
@@ -36,12 +35,6 @@ class Records:
     original: int
     released: int
     reference: int | None
-
-    @property
-    def compared_with(self) -> str:
-        """With what distances of people to the release are compared."""
-        few = self.reference is None or is_too_small(self.reference, self.original, self.released)
-        return "other people of the original" if few else "the reference"
 
 
 @dataclass(frozen=True)

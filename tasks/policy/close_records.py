@@ -19,6 +19,11 @@ OTHERS = (
 )
 
 
+def compared_with(within_original: bool) -> str:
+    """Return what distances to the release are compared with, in words."""
+    return "other people of the original" if within_original else "the reference"
+
+
 def result_of(name: str, rule: TailTest, level: float, meaning: str, *, beside: str) -> GateResult:
     """Return the result of one test of close records, which fails at its share of the level and asks below it.
 

@@ -7,20 +7,28 @@ from tasks.policy.attack import p_phrase
 from tasks.policy.gate import Chance, GateResult, GateVerdict
 from tasks.policy.limits import ChanceLimit
 
+TOO_FEW = "; copies of all may not be too many for chance, or non-members are released as well: more records decide it"
 
-def result_of(name: str, same: TailTest, policy: ChanceLimit) -> GateResult:
-    """Return the result of one such comparison."""
+
+def result_of(name: str, same: TailTest, policy: ChanceLimit, *, beside: str) -> GateResult:
+    """Return the result of one such comparison.
+
+    Parameters
+    ----------
+    beside : with what records are compared
+    """
     chance = Chance((("", same.p),), policy.test_p, asks=policy.tail_p)
     return GateResult(
         name=name,
         verdict=_verdict(same, chance, policy.tail_p),
         figure=f"at most {same.n_released}, {p_phrase(same.p)}",
         limit=f"fail: p < {chance.level:.2g}; pass: p ≥ {policy.tail_p:g}, or none where no record repeats another",
-        baseline=f"at most {same.n_reference}, the reference",
+        baseline=f"at most {same.n_reference}, {beside}",
         records=same.n,
         meaning="records of the original that are in the release unchanged; a single one is inconclusive where "
         "no record of the original or the reference repeats another, and so are many of non-members as well",
         chance=chance,
+        needed=TOO_FEW if same.verdict == "inconclusive" else "",
     )
 
 

@@ -6,7 +6,7 @@ from anoncore.risk import UNDONE, TailTest
 from tasks.common.formatting import plain
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, by_count
-from tasks.policy.close_records import OTHERS, figures, result_of
+from tasks.policy.close_records import OTHERS, compared_with, figures, result_of
 from tasks.policy.gate import Gate, GateResult, Metrics
 from tasks.policy.limits import ChanceLimit
 from tasks.policy.published import PublishedAssessment
@@ -18,8 +18,8 @@ AIM = Aim.SINGLING_OUT
 
 def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, ...]:
     """Compare how many records are matched closely by the release with how many are by the reference."""
-    risk, beside = assessment.risk, assessment.records.compared_with
-    isolated = f"the same among the most isolated 1 %: {_matched(risk.isolated)}"
+    risk, beside = assessment.risk, compared_with(assessment.risk.within_original)
+    isolated = f"the same among the most isolated people: {_matched(risk.isolated)}"
     return (
         result_of(NAME, risk.tail, policy.tail_p, _matched(risk.tail), beside=beside),
         result_of(ISOLATED, risk.isolated, policy.tail_p, isolated, beside=beside),
@@ -50,7 +50,7 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
         f"{plain(tail.tau)} times the distance to the person’s own nearest neighbour."
     )
     isolated = (
-        "The same, for the most isolated 1 % of the people, who are the easiest to recognise, within "
+        "The same, for the most isolated people, who are the easiest to recognise, within "
         f"{plain(risk.isolated.tau)} times the distance{f', the {UNDONE}' if _is_undone(risk.isolated) else ''}."
     )
     return (
@@ -65,7 +65,8 @@ GATE = Gate(
     f"against the same for {OTHERS}; and, beside the reference, close pairs among release, original and reference. "
     "Fail when the exact one-sided p-value is below a seventh of `tail_p`, which seven tests share; inconclusive below "
     "`tail_p`, and where even a release of all records could not reach that level. Once more for the most isolated 1 % "
-    "of the records, who are the easiest to recognise, also within half of that distance and, where numbers were "
+    "of the records, or so many that ten of them are expected in the part of a release that is searched beside a "
+    "smaller reference: they are the easiest to recognise; also within half of that distance and, where numbers were "
     "shrunk towards their means, with the shrinkage undone; inconclusive where the test within τ, without "
     "non-members, would fail alone.",
     evaluate=evaluate,

@@ -7,7 +7,7 @@ from typing import Any
 from tasks.common.formatting import count, plain
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, share_interval
-from tasks.policy.close_records import extremes_counted, matched, result_of_extremes, up_to
+from tasks.policy.close_records import compared_with, extremes_counted, matched, result_of_extremes, up_to
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.published import PublishedAssessment
@@ -17,7 +17,7 @@ NAME = "extreme records"
 
 def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
     """Count the extreme records that the release matches; one is too many."""
-    return (result_of_extremes(NAME, assessment.risk.extreme, beside=assessment.records.compared_with),)
+    return (result_of_extremes(NAME, assessment.risk.extreme, beside=compared_with(assessment.risk.within_original)),)
 
 
 def metrics(assessment: Assessment) -> Metrics:

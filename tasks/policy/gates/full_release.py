@@ -8,7 +8,7 @@ from anoncore.partitions.close_records import CloseRecords
 from anoncore.risk.scores import ScoreAttack
 from tasks.policy.assessment import Assessment, FullRelease
 from tasks.policy.attack import p_phrase
-from tasks.policy.close_records import extremes_counted, figures, result_of_extremes
+from tasks.policy.close_records import compared_with, extremes_counted, figures, result_of_extremes
 from tasks.policy.close_records import result_of as result_of_close
 from tasks.policy.gate import BoundedFigure, Chance, Gate, GateResult, Metrics, fields_of
 from tasks.policy.identical_records import result_of
@@ -29,15 +29,15 @@ def evaluate(assessment: Assessment | PublishedAssessment, policy: FullReleasePo
     full = assessment.full_release
     if full is None:
         return ()
-    same = result_of("identical records, full release", full.identical, policy)
+    beside = compared_with(full.close.within_original)
+    same = result_of("identical records, full release", full.identical, policy, beside=beside)
     nearest = () if full.nearest is None else (_nearest(full.nearest, policy),)
     # Variables along which a group is hidden are not compared.
     shift = (_shift(full, policy),) if full.shifts else ()
-    return (same, *nearest, *_close(full, policy), *shift)
+    return (same, *nearest, *_close(full.close, policy, beside), *shift)
 
 
-def _close(full: FullRelease, policy: FullReleasePolicy) -> tuple[GateResult, ...]:
-    close, beside = full.close, full.records.compared_with
+def _close(close: CloseRecords, policy: FullReleasePolicy, beside: str) -> tuple[GateResult, ...]:
     people = "which the nearest of all released records matches ten times closer than their nearest neighbour does"
     level = policy.full_release_p
     return (
@@ -105,7 +105,8 @@ def published(full: FullRelease | None, step: float) -> FullRelease | None:
     return full and replace(
         full,
         identical=people_counted(full.identical, step),
-        close=CloseRecords(
+        close=replace(
+            full.close,
             tail=people_counted(full.close.tail, step),
             isolated=people_counted(full.close.isolated, step),
             extreme=extremes_counted(full.close.extreme, step),

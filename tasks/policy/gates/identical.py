@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, by_count
+from tasks.policy.close_records import compared_with
 from tasks.policy.gate import Gate, GateResult
 from tasks.policy.identical_records import result_of
 from tasks.policy.limits import ChanceLimit
@@ -15,7 +16,7 @@ NAME = "identical records"
 
 def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, ...]:
     """Compare how many records are in the release unchanged with how many are in the reference."""
-    return (result_of(NAME, assessment.risk.identical, policy),)
+    return (result_of(NAME, assessment.risk.identical, policy, beside=compared_with(assessment.risk.within_original)),)
 
 
 def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from anoncore.risk import Comparison
 from anoncore.risk.bounds import PASSES_WITHIN, MeasureComparison
 from tasks.policy.assessment import Assessment
-from tasks.policy.close_records import OTHERS
+from tasks.policy.close_records import OTHERS, compared_with
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import limit_phrase
 from tasks.policy.rounding import coarse, p_value, rounded_down, rounded_up
@@ -34,7 +34,7 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
                 verdict=measure.verdict,
                 figure=f"excess {bound} ({1 - measure.alpha:.0%} confidence){crossed}",
                 limit=limit_phrase(PASSES_WITHIN * measure.margin, measure.margin),
-                baseline=f"0, {assessment.records.compared_with}",
+                baseline=f"0, {compared_with(assessment.risk.within_original)}",
                 records=measure.n,
                 meaning=MEANINGS[measure.name],
             )

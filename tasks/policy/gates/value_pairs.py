@@ -7,7 +7,7 @@ from typing import Any
 from tasks.common.formatting import count, pairs_of_variables, points
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import NO_NON_MEMBERS, Aim, Attack, between, untested
-from tasks.policy.close_records import OTHERS
+from tasks.policy.close_records import OTHERS, compared_with
 from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import Gate, GateResult, Metrics, fields_of
 from tasks.policy.published import PublishedAssessment
@@ -29,7 +29,7 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
             verdict=worst.verdict,
             figure=f"{' and '.join(worst.pair)}: {worst.excess:+.2f} {interval(worst.lower, worst.upper, 2, '+')}",
             limit=f"fail: shown > 0.5; pass: not shown > {worst.margin:g}",
-            baseline=f"{worst.reference / worst.n:.2f}, {assessment.records.compared_with}",
+            baseline=f"{worst.reference / worst.n:.2f}, {compared_with(assessment.risk.within_original)}",
             records=worst.n,
             meaning="share of people, beyond that of others, with two values in one released record; the worst of "
             f"{pairs_of_variables(worst.n_pairs, worst.n_possible)}",

@@ -24,6 +24,7 @@ from anoncore.partitions.table import PartitionedTable, partitioned
 from anoncore.risk.dominance import dominance
 from anoncore.risk.shrinkage import Shrinkage
 from anoncore.risk.tail import identical_records
+from anoncore.risk.within import Alike, ratios, within_test
 
 
 def people(seed: int, levels: tuple[str, ...]) -> Microdata:
@@ -62,11 +63,22 @@ def test_identical_records_are_counted_as_in_memory(rows: int, with_reference: b
     twins = [rows_of[0].count(row) > 1 for row in rows_of[0]]
     others = [row in rows_of[2] for row in rows_of[0]] if with_reference else twins
     met = [row in rows_of[1] for row in rows_of[0]]
-    kinds = pd.factorize(pd.Series(rows_of[0]))[0].astype(float)[:, None]
+    kinds = pd.factorize(pd.Series(rows_of[0]))[0].astype(float)[:, None] if with_reference else None
     distances = [np.where(side, 0.0, 1.0) for side in (met, others, twins)]
-    for share in (0.3, 0.5, 0.8):
-        whole = identical_records(*distances, level=0.01, records=kinds, share=share)
-        assert astuple(counts.test(0.01, share)) == astuple(whole)
+    if kinds is not None:
+        assert astuple(counts.test(0.01)) == astuple(identical_records(*distances, level=0.01, records=kinds))
+    else:
+        codes = pd.factorize(pd.Series(rows_of[0] + rows_of[1]))[0].astype(float)[:, None]
+        as_rows = np.split(codes, [len(rows_of[0])])
+        one, other = ratios(distances[0], distances[2])
+        whole = within_test(one, other, Alike.of(as_rows[0], *as_rows), tau=0.0, level=0.01)
+        found = counts.test(0.01)
+        assert (found.n_duplicates, found.n_released, found.only_released) == (
+            whole.n_duplicates,
+            whole.n_released,
+            whole.only_released,
+        )
+        assert found.p == pytest.approx(whole.p)
     assert counts.n_released > counts.only_released > 0
     assert not [name for name, _ in run.store.chunks if "digests" in name]
 
@@ -156,7 +168,7 @@ def test_close_records_are_found_where_isolated_ones_or_a_part_of_all_are_copied
     run, rng = Serial(), np.random.default_rng(4)
     original, others, released = rng.standard_t(5, size=(3, 1500, 3))
     original[7] = 400.0
-    isolated = np.argsort(-nearest(original, original, 1, skip_self=True)[0][:, 0])[:12]
+    isolated = np.argsort(-nearest(original, original, 1, skip_self=True)[0][:, 0])[:16]
     leaks = {"none": [], "isolated": isolated[1:], "part": np.arange(200, 260), "extreme": isolated[:1]}
     data = Microdata(pd.DataFrame(original, columns=[*"xyz"]), SCHEMA)
     encoder = Encoder.fit(data)
@@ -171,11 +183,49 @@ def test_close_records_are_found_where_isolated_ones_or_a_part_of_all_are_copied
         tables = ComparedTables(*sides[:2], sides[2] if with_reference else None, encoder)
         found = close_records(run, tables, AskedPeople(encoder.encode(data)), rng=rng)
         verdicts[name] = [found.tail.verdict, found.isolated.verdict, found.extreme.verdict]
-        assert (found.tail.n, found.isolated.n, found.extreme.n) == (1500, 15, 1500)
+        assert (found.tail.n, found.isolated.n, found.extreme.n) == (1500, 15 if with_reference else 20, 1500)
     assert verdicts["none"] == ["pass"] * 3
     assert verdicts["isolated"][1:] == ["fail", "pass"]
     assert verdicts["part"][0] == "fail"
     assert verdicts["extreme"][1:] == ["pass", "fail"]
+
+
+def test_harmless_releases_of_few_variables_come_no_closer_to_isolated_people() -> None:
+    rng, failed = np.random.default_rng(6), 0
+    for seed in range(10):
+        run = Serial()
+        data = [
+            Microdata(pd.DataFrame({"x": rng.standard_t(3, 4000), "y": rng.integers(3, size=4000).astype(float),
+                                    "z": np.arange(4000) % 2.0}), SCHEMA)
+            for _ in range(2)
+        ]  # fmt: skip
+        encoder = Encoder.fit(data[0])
+        sides = [partitioned(run.store, f"t{at}", side, 1500) for at, side in enumerate(data)]
+        people = AskedPeople(encoder.encode(data[0].take(np.arange(500))))
+        found = close_records(run, ComparedTables(*sides, None, encoder), people, rng=np.random.default_rng(seed))
+        assert (found.within_original, found.isolated.n >= 40) == (True, True)
+        failed += found.isolated.p < 0.05
+    assert failed <= 2
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("with_reference", [True, False])
+def test_a_larger_release_holds_no_more_identical_records_than_chance(times: int, with_reference: bool) -> None:
+    rng, least = np.random.default_rng(8), []
+    for seed in range(12):
+        run = Serial()
+        data = [
+            Microdata(pd.DataFrame(rng.integers(5, size=(rows, 3)).astype(float), columns=[*"xyz"]), SCHEMA)
+            for rows in (300, 300 * times, 300)
+        ]
+        one, other, third = (partitioned(run.store, f"t{at}", side, 120) for at, side in enumerate(data))
+        reference = third if with_reference else None
+        counts = identical_counts(run, one, other, reference, [*"xyz"], rng=np.random.default_rng(seed))
+        met = pd.MultiIndex.from_frame(data[0].frame).isin(pd.MultiIndex.from_frame(data[1].frame))
+        assert counts.n_released == met.sum()
+        least.append(counts.test(0.01).p)
+    assert min(least) > 0.002
+    assert np.median(least) > 0.1
 
 
 @pytest.mark.parametrize("rows", [70, 1000])

@@ -284,12 +284,11 @@ def test_attack_on_scores_that_all_tie(size: int) -> None:
     assert 0 <= found.lower <= found.upper <= 1
 
 
-@pytest.mark.parametrize(("others", "verdict"), [(20, "pass"), (200, "fail")])
-def test_copies_are_counted_in_the_whole_release_whatever_the_size_of_the_reference(others, verdict):
+@pytest.mark.parametrize("others", [20, 200, 1000])
+def test_copies_are_counted_in_the_whole_release_whatever_the_size_of_the_reference(others):
     rng = np.random.default_rng(5)
     original, released = rng.normal(size=(2, 2000, 3))
     released[:100] = original[:100]
     found = closeness(original, released, rng.normal(size=(others, 3)), 5, queries=np.arange(2000), rng=rng)
     same = found.identical(0.01)
-    # Twenty non-members cannot show that copies are not common; that any is there asks a person.
-    assert (same.n_released, same.n_reference, same.verdict) == (100, 0, verdict)
+    assert (same.n_released, same.n_reference, same.verdict) == (100, 0, "fail")

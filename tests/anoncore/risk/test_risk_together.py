@@ -48,18 +48,21 @@ def test_a_tenth_of_the_people_is_found_too():
     assert values_together(original, Microdata(frame, release.schema), reference).verdict == "inconclusive"
 
 
-def test_without_a_reference_other_people_of_the_original_stand_for_it():
+def test_other_people_of_the_original_stand_for_a_reference():
     original, release = table(0), table(2)
     twice = original.frame.copy()
     twice.loc[:9, NAMES[:2]] = twice.loc[10:19, NAMES[:2]].to_numpy()
     frame = release.frame.copy()
     frame[NAMES[:2]] = twice[NAMES[:2]].to_numpy()[::-1]
     members = Microdata(twice, original.schema)
-    assert values_together(members, release, None).verdict == "pass"
-    found = values_together(members, Microdata(frame, release.schema), None)
+    assert values_together(members, release, members, within=True).verdict == "pass"
+    found = values_together(members, Microdata(frame, release.schema), members, within=True)
     assert (set(found.pair), found.verdict, found.released) == (set(NAMES[:2]), "fail", 800)
     # Who shares both values with another person is found among these, too.
     assert found.reference == 20
+    one_household = members.with_units([*range(10), *range(10), *range(20, 800)])
+    alone = values_together(members, Microdata(frame, release.schema), one_household, within=True)
+    assert alone.reference == 0
 
 
 @pytest.mark.parametrize("digits", [0, 1, 3])

@@ -38,8 +38,12 @@ def test_every_figure_is_public_or_knowingly_inside(measured: Assessment) -> Non
         "overlap",
         "risk_published",
     }
-    inside = {name for name, value in vars(measured.risk).items() if value is not None and not vars(shown.risk)[name]}
-    assert inside == {"averages", "close_pairs", "dominance"}
+    inside = {
+        name
+        for name, value in vars(measured.risk).items()
+        if value is not None and value is not False and not vars(shown.risk)[name]
+    }
+    assert inside == {"averages", "close_pairs", "dominance", "met_by_others"}
     assert measured.risk.linkage is not None
     assert measured.risk.inference is not None
     assert measured.risk.inference.variables
