@@ -131,11 +131,12 @@ def close_records(
     seen = _FarOut.of(_Measured(run, tables, stream), people)
     within, kept = [tau] if tables.others is None or tau >= NEARER else [tau, NEARER], tables.kept
     forms = {f"within {share:g}": seen.isolated.tail(share, level, kept) for share in within}
-    extreme = seen.extreme.extreme(n, tau)
+    repeated = float((seen.people.own == 0.0).mean())
+    extreme = seen.extreme.extreme(n, tau, repeated)
     if (shrinkage := tables.shrinkage) is not None:
         again = _FarOut.of(_Measured(run, tables, stream, shrinkage), AskedPeople(shrinkage.beside(people.rows)))
         forms |= {f"within {share:g}, {UNDONE}": again.isolated.tail(share, level, kept) for share in within}
-        extreme = max(extreme, again.extreme.extreme(n, tau), key=lambda rule: rule.n_matched)
+        extreme = max(extreme, again.extreme.extreme(n, tau, repeated), key=lambda rule: rule.n_matched)
     return CloseRecords(
         tail=seen.people.tail(tau, level, kept),
         isolated=TailTest.in_forms(forms),
@@ -206,9 +207,9 @@ class _Distances:
         found = within_test(*ratios(self.released, self.own), alike, tau=tau, level=level)
         return found.of_part(kept, PAIRED)
 
-    def extreme(self, n: int, tau: float) -> ExtremeRecords:
-        """Return `matched_extremes`, of n records."""
-        return matched_extremes(self.whole, self.chance, self.own, n, tau=tau)
+    def extreme(self, n: int, tau: float, repeated: float) -> ExtremeRecords:
+        """Return `matched_extremes`, of n records of which a share repeat others."""
+        return matched_extremes(self.whole, self.chance, self.own, n, tau=tau, repeated=repeated)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -41,12 +41,16 @@ _ALIKE = 0.05  # by how much the numbers of members and non-members may differ f
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Extremes:
-    """The extreme records among n: (q,) distances ``whole``, ``chance`` and ``own``, as those of `Closeness`."""
+    """The extreme records among n: (q,) distances ``whole``, ``chance`` and ``own``, as those of `Closeness`.
+
+    ``repeated`` is the share of records that repeat another one.
+    """
 
     whole: Floats
     chance: Floats
     own: Floats
     n: int
+    repeated: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,7 +148,8 @@ class Closeness:
         """Return `extreme_records` of the whole original, sought in the whole release."""
         if self.extremes is not None:
             extremes = self.extremes
-            return matched_extremes(extremes.whole, extremes.chance, extremes.own, extremes.n, tau=tau)
+            distances, n, repeated = (extremes.whole, extremes.chance, extremes.own), extremes.n, extremes.repeated
+            return matched_extremes(*distances, n, tau=tau, repeated=repeated)
         return extreme_records(self.whole, self.chance, self.own, tau=tau)
 
     def identical(self, level: float) -> TailTest:
@@ -321,10 +326,10 @@ def _extremes(sides: tuple[Floats, Floats, Floats | None], own: Floats, units: I
     extreme = is_extreme(gap) if limit == 0.0 and len(gap) else gap > limit
     places, gap = places[extreme], gap[extreme]
     if not len(places):
-        return Extremes(gap, gap, gap, len(x))
+        return Extremes(gap, gap, gap, len(x), 0.0)
     near = nearest(x[places], y, 1)[0][:, 0] / scale
     chance = mirrored(gap, near) if r is None else nearest(x[places], r, 1)[0][:, 0] / scale
-    return Extremes(near, chance, gap, len(x))
+    return Extremes(near, chance, gap, len(x), float((own == 0.0).mean()))
 
 
 def _matched(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from anoncore.kernels.neighbors import nearest, nearest_of_others
 from anoncore.microdata.units import ComparedUnits, Units, unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk._trees import boosted
-from anoncore.risk._values import AT_MOST
+from anoncore.risk._values import AT_MOST, Flags
 from anoncore.risk.membership import matched_quantiles
 from anoncore.risk.scores import SINGLE, AttackFamily, Certainty, NamedAttack, ScoreAttack, score_attack
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
 TRACING = "tracing"
+RAREST = "density ratio, numbers among the rarest level"
+_FAR = 1e3  # standard deviations, where nobody shares a level
 _LEAST = 40  # people on each side for a classifier
 _TRAINED = 20_000  # rows that a classifier learns from
 _NEIGHBOURS = (1, 5)
@@ -29,6 +32,27 @@ _NEIGHBOURS = (1, 5)
 # of a column that is none, in standard deviations.
 _CLASSES, _RIDGE, _STILL = 8, 0.3, 1e-9
 _LEAST_VARIANCE = 0.02  # is added to that of principal components
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Views:
+    """What else an attacker may look at than all columns of the encoded tables.
+
+    Parameters
+    ----------
+    unshrunk : original, reference and release as `anoncore.risk.shrinkage.without_shrinkage` returns them
+    parts : (n,) which columns an attacker knows, by the name of each part
+    numbers : (n,) columns that are compared among the records of a person's rarest level
+    levels : (N, c), (L, c) and (M, c) codes of the levels of original, reference and release
+    """
+
+    unshrunk: tuple[Floats, Floats, Floats] | None = None
+    parts: Mapping[str, Flags] = field(default_factory=dict)
+    numbers: Flags | None = None
+    levels: tuple[Indices, Indices, Indices] | None = None
+
+
+ALL_COLUMNS = Views()
 
 
 @dataclass(frozen=True)
@@ -46,7 +70,7 @@ def density(
     reference: ArrayLike,
     released: ArrayLike,
     *,
-    unshrunk: tuple[Floats, Floats, Floats] | None = None,
+    views: Views = ALL_COLUMNS,
     certainty: Certainty = SINGLE,
     rng: np.random.Generator,
 ) -> Density:
@@ -55,18 +79,20 @@ def density(
     The ratio attack scores log r_k(people) − log r_k(release), with r_k the distance to the k-th nearest record, of
     people to that of another unit: the ratio allows for people who are near everybody. It is made once more with a
     release whose columns have the distributions of the non-members, where they are apart, and with one whose shrinkage
-    is undone, where there is any. The classifier attack scores people by boosted trees that have learned to distinguish
-    half of the released rows from half of the non-members; members of one half and the non-members of the other are
-    scored with them, in turn, so that no one is scored by what learned from them. The tracing attack adds up, over
-    levels, numbers and eighths of numbers, by how much more frequent what a person holds is in the release than among
-    non-members, decorrelated; and once more with the products of two columns, since a release that keeps the members'
-    covariances tells of each of them by all products together. Each non-member is compared without the own unit.
+    is undone, where there is any; with parts of the columns, since columns that were exchanged hide in a distance how
+    near the others are; and with numbers among records, of both sides, that share the rarest of a person's levels. The
+    classifier attack scores people by boosted trees that have learned to distinguish half of the released rows from
+    half of the non-members; members of one half and the non-members of the other are scored with them, in turn, so that
+    no one is scored by what learned from them. The tracing attack adds up, over levels, numbers and eighths of numbers,
+    by how much more frequent what a person holds is in the release than among non-members, decorrelated; and once more
+    with the products of two columns, since a release that keeps the members' covariances tells of each of them by all
+    products together. Each non-member is compared without the own unit.
 
     Parameters
     ----------
     original, reference, released : (N, n), (L, n) and (M, n), one encoding, in standard deviations; of more than
         5000 people on a side a sample is scored
-    unshrunk : the same three as `anoncore.risk.shrinkage.without_shrinkage` returns them
+    views : other columns of the same records, and parts of them
     certainty : of the bounds; the lower ones hold for all forms of all attacks together; with the units of all people
     rng : Generator, for samples and the classifier
 
@@ -114,10 +140,17 @@ def density(
     if matched is not None:
         after = _ratios(people, matched, codes)
         scores |= {f"{name}, after matching the distributions": values for name, values in after.items()}
-    if unshrunk is not None:
-        moved = np.concatenate([side[rows] for side, rows in zip(unshrunk, drawn, strict=False)])
-        after = _ratios(moved, unshrunk[2], codes)
+    if views.unshrunk is not None:
+        moved = np.concatenate([side[rows] for side, rows in zip(views.unshrunk, drawn, strict=False)])
+        after = _ratios(moved, views.unshrunk[2], codes)
         scores |= {f"{name}, after undoing the shrinkage": values for name, values in after.items()}
+    for part, columns in views.parts.items():
+        known = _ratios(people[:, columns], points[:, columns], codes)
+        scores |= {f"{name}, {part}": values for name, values in known.items()}
+    if views.levels is not None and views.numbers is not None:
+        held = np.concatenate([side[rows] for side, rows in zip(views.levels, drawn, strict=False)])
+        tables = people[:, views.numbers], points[:, views.numbers]
+        scores[RAREST] = _among_rarest(*tables, (held, views.levels[2]), codes)
     if len(np.unique(unit_codes(units.nonmembers, len(sides[1])))) > 1:
         scores[TRACING] = _traced(sides[0], sides[1], points, units.nonmembers)
         scores[f"{TRACING} by products"] = _traced_by_products(sides[0], sides[1], points, units.nonmembers)
@@ -161,6 +194,29 @@ def _ratios(people: Floats, points: Floats, units: Indices | None) -> dict[str, 
         f"density ratio, {k} neighbour{'s'[: k > 1]}": among[:, k - 1] - near[:, k - 1]
         for k in sorted({min(k, most) for k in _NEIGHBOURS})
     }
+
+
+def _among_rarest(people: Floats, points: Floats, levels: tuple[Indices, Indices], units: Indices | None) -> Floats:
+    """Return the ratio of distances to the nearest other person and row that hold the rarest of a person's levels."""
+    held, released = levels
+    codes = np.arange(len(people)) if units is None else units
+    frequency = np.column_stack([np.bincount(column)[column] for column in held.T])
+    which = frequency.argmin(axis=1)
+    groups = np.column_stack([which, held[np.arange(len(held)), which]])
+    far, tiny = _FAR * np.sqrt(people.shape[1]), 1e-9 * np.sqrt(people.shape[1])
+    among, near = np.full(len(people), far), np.full(len(people), far)
+    kinds, group = np.unique(groups, axis=0, return_inverse=True)
+    order = np.argsort(group.ravel(), kind="stable")
+    for (column, level), asked in zip(kinds, np.split(order, np.cumsum(np.bincount(group.ravel()))[:-1]), strict=True):
+        others, rows = np.flatnonzero(held[:, column] == level), np.flatnonzero(released[:, column] == level)
+        if len(rows):
+            near[asked] = nearest(people[asked], points[rows], 1)[0][:, 0]
+        # Who shares the level with the own unit alone is near to nobody.
+        if len(np.unique(codes[others])) > 1:
+            among[asked] = nearest_of_others(people[asked], people[others], 1, own=codes[asked], units=codes[others])[
+                0
+            ][:, 0]
+    return np.asarray(np.log(among + tiny) - np.log(near + tiny))
 
 
 def _traced(members: Floats, nonmembers: Floats, points: Floats, units: Units | None) -> Floats:

@@ -8,12 +8,13 @@ from functools import partial
 from typing import Literal, TypedDict
 
 import numpy as np
+import pandas as pd
 
 from anoncore.boxes.columns import released_boxes
 from anoncore.encoding import EncodedTables
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices
-from anoncore.risk._values import drawn_people
+from anoncore.risk._values import Flags, drawn_people
 from anoncore.risk.agreement import Agreement, agreement
 from anoncore.risk.averages import DominatedAverages, dominated_averages
 from anoncore.risk.boxes import BoxRisk, box_risk
@@ -21,7 +22,7 @@ from anoncore.risk.closeness import Closeness, closeness, compared_with
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
 from anoncore.risk.comparison import MEASURES, Comparison, ComparisonSettings, compare_matched, compare_measures
 from anoncore.risk.copied_parts import CopiedParts, copied_parts, with_halves
-from anoncore.risk.density import Density, density
+from anoncore.risk.density import Density, Views, density
 from anoncore.risk.disclosure import Disclosure, DisclosureSettings, disclosure_risk
 from anoncore.risk.dominance import Dominance, dominance
 from anoncore.risk.group_figures import GroupFigures, group_figures
@@ -48,6 +49,9 @@ DELTA = 0.01
 # Attacks that distinguish members from non-members, two of them by all releases together: each has its share of the
 # level, so that lower bounds hold together.
 MEMBERSHIP_ATTACKS = 10
+# Parts of the variables by which densities are compared, too, and how many an attacker knows at least.
+NUMBERS, KEYS, HALVES = "numbers alone", "quasi-identifiers alone", ("one half of the variables", "the other half")
+FEWEST_KNOWN = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -462,7 +466,7 @@ def _attacks(
             tables.x,
             tables.r,
             tables.y,
-            unshrunk=None if unshrunk is None or unshrunk.r is None else (unshrunk.x, unshrunk.r, unshrunk.y),
+            views=_views(tables, unshrunk, keys, rng),
             certainty=replace(many, units=tables.units),
             rng=rng,
         ),
@@ -475,6 +479,43 @@ def _attacks(
         parts = with_halves(parts, halves) if settings.copied_parts else None
     found["copied_parts"] = parts
     return found
+
+
+def _views(tables: EncodedTables, unshrunk: EncodedTables | None, keys: list[str], rng: np.random.Generator) -> Views:
+    """Return parts of the variables that an attacker may know: numbers, quasi-identifiers, and two halves by chance."""
+    blocks = tables.encoder.blocks
+    names = [block.variable.name for block in blocks]
+    numeric = [block.variable.name for block in blocks if not block.variable.is_categorical]
+    order = rng.permutation(len(names))
+    halves = ({names[at] for at in half} for half in np.array_split(order, 2))
+    parts = dict(zip((NUMBERS, KEYS, *HALVES), (set(numeric), set(keys) & set(names), *halves), strict=True))
+
+    def columns(chosen: set[str]) -> Flags:
+        flags = np.zeros(tables.x.shape[1], dtype=bool)
+        for block in blocks:
+            flags[block.start : block.end] = block.variable.name in chosen
+        return flags
+
+    tested = {name: columns(part) for name, part in parts.items() if FEWEST_KNOWN <= len(part) < len(names)}
+    levels = [block.variable.name for block in blocks if block.variable.is_categorical]
+    shared = tables.reference is not None and NUMBERS in tested and levels
+    return Views(
+        unshrunk=None if unshrunk is None or unshrunk.r is None else (unshrunk.x, unshrunk.r, unshrunk.y),
+        parts=tested,
+        numbers=tested[NUMBERS] if shared else None,
+        levels=_codes(tables, levels) if shared else None,
+    )
+
+
+def _codes(tables: EncodedTables, names: list[str]) -> tuple[Indices, Indices, Indices]:
+    """Return codes of the levels of original, reference and release, the same in all three, a missing one being 0."""
+    assert tables.reference is not None
+    sides = tables.original, tables.reference, tables.released
+    levels = {name: tables.original.frame[name].cat.categories for name in names}
+    one, other, third = (
+        np.column_stack([levels[name].get_indexer(pd.Index(side.frame[name])) + 1 for name in names]) for side in sides
+    )
+    return one, other, third
 
 
 def _linkage(tables: EncodedTables, rows: Indices, close: Closeness, rng: np.random.Generator) -> Linkage:

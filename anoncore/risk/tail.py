@@ -22,6 +22,8 @@ MCNEMARS = 0.2
 
 Distances = PredictionMeasures | ArrayLike
 
+FACTOR = 5.0  # of the 99th percentile of distances to the nearest other, beyond which a record is extreme
+_REPEATED = 0.05  # share of the records that repeat another one, from which on equal records prove nothing
 ISOLATED = 0.01  # share of the records
 FEWEST_ISOLATED = 10  # people; of fewer than seven no number is conspicuous at the level 0.01
 
@@ -115,7 +117,7 @@ class ExtremeRecords:
     n_extreme : records whose nearest neighbour lies farther than ``factor`` times the 99th percentile
     n_matched, baseline : of these, matched within tau by the release, and by the reference
     factor, tau : what counts as extreme, and as matched
-    verdict : "fail" when any is matched, else "pass"
+    verdict : "fail" when any is matched, else "pass"; "inconclusive" where chance repeats records, and these are equal
     """
 
     n: int
@@ -124,7 +126,7 @@ class ExtremeRecords:
     baseline: int
     factor: float
     tau: float
-    verdict: Literal["pass", "fail"]
+    verdict: Literal["pass", "fail", "inconclusive"]
 
 
 def tail_test(
@@ -351,19 +353,17 @@ def extreme_records(
     reference: Distances,
     own: Distances,
     *,
-    factor: float = 5.0,
     tau: float = 0.1,
 ) -> ExtremeRecords:
     """Count the extreme records that the release matches; one is too many.
 
-    Extreme is a record whose d_j(A − A_j) exceeds ``factor`` times the 99th percentile of these distances
+    Extreme is a record whose d_j(A − A_j) exceeds five times the 99th percentile of these distances
     (of the positive ones where that percentile is zero, duplicates being the rule then); matched, when
     d_j(release) < τ·d_j(A − A_j). The result holds counts and no row numbers.
 
     Parameters
     ----------
     released, reference, own : see :func:`tail_test`; of all records, because a sample would miss extremes
-    factor : above 1
     tau : 0 … 1
 
     Returns
@@ -390,36 +390,41 @@ def extreme_records(
         raise AnonymizationError(
             f"own must measure all {own.n_original} records, got {own.n_queries}; leave queries out"
         )
-    if not factor > 1:
-        raise AnonymizationError(f"factor must be above 1, got {factor}")
     between("tau", tau, 0, 1)
     near, other, gap = _aligned(released, reference, own)
-    extreme = is_extreme(gap, factor)
-    return matched_extremes(near[extreme], other[extreme], gap[extreme], len(gap), factor=factor, tau=tau)
+    extreme, repeated = is_extreme(gap), float((gap == 0.0).mean())
+    return matched_extremes(near[extreme], other[extreme], gap[extreme], len(gap), tau=tau, repeated=repeated)
 
 
 def matched_extremes(
-    near: Floats, other: Floats, gap: Floats, n: int, *, factor: float = 5.0, tau: float = 0.1
+    near: Floats, other: Floats, gap: Floats, n: int, *, tau: float = 0.1, repeated: float = 0.0
 ) -> ExtremeRecords:
-    """Count the matched ones of the extreme records of n, given (q,) distances of each; see `extreme_records`."""
-    matched = int((near < tau * gap).sum())
+    """Count the matched ones of the extreme records of n, given (q,) distances of each; see `extreme_records`.
+
+    Where at least 5 % of the records repeat others, chance repeats an extreme one, too: equal records alone leave the
+    rule undecided then.
+    """
+    hits = near < tau * gap
+    verdict: Literal["pass", "fail", "inconclusive"] = "fail" if hits.any() else "pass"
+    if hits.any() and repeated >= _REPEATED and not near[hits].any():
+        verdict = "inconclusive"
     return ExtremeRecords(
         n=n,
         n_extreme=len(gap),
-        n_matched=matched,
+        n_matched=int(hits.sum()),
         baseline=int((other < tau * gap).sum()),
-        factor=factor,
+        factor=FACTOR,
         tau=tau,
-        verdict="fail" if matched else "pass",
+        verdict=verdict,
     )
 
 
-def is_extreme(gap: Floats, factor: float = 5.0) -> NDArray[np.bool_]:
+def is_extreme(gap: Floats, factor: float = FACTOR) -> NDArray[np.bool_]:
     """Return (N,) bool: distances to the own nearest neighbour above `extreme_distance`."""
     return np.asarray(gap > extreme_distance(gap, factor))
 
 
-def extreme_distance(gap: Floats, factor: float = 5.0) -> float:
+def extreme_distance(gap: Floats, factor: float = FACTOR) -> float:
     """Return ``factor`` times the 99th percentile of distances to the own nearest neighbour.
 
     Where that percentile is 0, duplicates being the rule, it is taken of the positive distances; 0 without any.

@@ -79,6 +79,7 @@ def result_of_extremes(name: str, extreme: ExtremeRecords, *, beside: str) -> Ga
         baseline=f"{up_to(extreme.baseline)}, {beside}",
         records=extreme.n,
         meaning="people far from everyone else, whom a close released record would disclose",
+        needed="; equal records, in a table whose records repeat each other: fewer variables, or a person accepts it",
     )
 
 

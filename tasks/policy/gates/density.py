@@ -13,8 +13,9 @@ GATE = family_gate(
     "people.",
     description="Members are distinguished from non-members by the ratio of the distance to their nearest and fifth "
     "nearest released row and to other people, also once the columns of the release have the distributions of the "
-    "reference where they are apart, by tracing (how much more frequent a person's values, and products of two "
-    "columns, are in the release than in the reference), and by boosted trees trained to distinguish released rows "
-    "from the reference.",
+    "reference where they are apart, by the numbers, the quasi-identifiers or half of the variables alone, and by "
+    "numbers among records with the rarest of a person's levels; by tracing (how much more frequent a person's values, "
+    "and products of two columns, are in the release than in the reference); and by boosted trees trained to "
+    "distinguish released rows from the reference.",
     of_everybody=True,
 )

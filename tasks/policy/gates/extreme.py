@@ -53,8 +53,9 @@ GATE = Gate(
     name=NAME,
     description="Records whose nearest neighbour is farther than five times the 99th percentile of such distances. "
     "Fail when a released record is nearer to one of them than a tenth of its distance, also once numbers that were "
-    "shrunk towards their means are moved back. All records are "
-    "searched for them, also where the other measures are of a sample.",
+    "shrunk towards their means are moved back; inconclusive where it is equal to them and at least 5 % of the records "
+    "repeat another one, since another sample then repeats extreme ones, too. All records are searched for them, also "
+    "where the other measures are of a sample.",
     evaluate=evaluate,
     individual=True,
     publishes={"risk.extreme": extremes_counted},

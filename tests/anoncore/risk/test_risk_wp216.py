@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anoncore import Microdata, Schema, Variable
+from anoncore import Microdata, Schema, Variable, measure_risk
 from anoncore.kernels.agreement import sole_units
 from anoncore.microdata import ComparedUnits
 from anoncore.risk._proportions import proportion
@@ -101,6 +101,38 @@ def test_members_near_the_release_are_told_by_densities_and_nonmembers_are_not()
     assert leaked.worst.attack.area.auc > 0.95
     assert all(one.attack.area.lower < 0.5 < one.attack.area.upper < 0.6 for one in harmless.attacks)
     assert harmless.p > 0.01
+
+
+def with_numbers_of(members, others, rows, share=0.1, seed=9):
+    """Return other people, the first of whom have the numbers of members with noise of a share of its deviation."""
+    frame, draw = others.frame.copy(), np.random.default_rng(seed)
+    for name in (f"number{j}" for j in range(4)):
+        noise = share * members.frame[name].std() * draw.normal(size=len(rows))
+        frame.loc[: len(rows) - 1, name] = members.frame[name].to_numpy()[rows] + noise
+    return Microdata(frame, SCHEMA)
+
+
+def test_numbers_near_members_are_told_beside_levels_of_other_people():
+    a, b, c = (people(1200, i) for i in range(3))
+    leaked = measure_risk(a, with_numbers_of(a, c, np.arange(1200)), b, rng=rng()).density
+    assert leaked.worst.name == "density ratio, 1 neighbour, numbers alone"
+    assert leaked.worst.attack.area.lower > 0.6
+    harmless = measure_risk(a, c, b, rng=rng()).density
+    names = {one.name.removeprefix("density ratio, ") for one in harmless.attacks}
+    parts = ("numbers alone", "one half of the variables", "the other half")
+    assert names >= {f"{k}, {part}" for k in ("1 neighbour", "5 neighbours") for part in parts}
+    assert all(one.attack.area.lower < 0.5 < one.attack.area.upper < 0.6 for one in harmless.attacks)
+    assert harmless.p > 0.01
+
+
+def test_numbers_of_the_few_with_a_rare_level_are_told_among_them():
+    a, b, c = (people(3000, i) for i in range(3))
+    rare, there = (np.flatnonzero(side.frame["level0"] == "f") for side in (a, c))
+    few = min(len(rare), len(there))
+    frame = c.frame.iloc[np.concatenate([there[:few], np.setdiff1d(np.arange(3000), there[:few])])]
+    release = with_numbers_of(a, Microdata(frame.reset_index(drop=True), SCHEMA), rare[:few], share=0.05)
+    found = {one.name: one.attack.top.p for one in measure_risk(a, release, b, rng=rng()).density.attacks}
+    assert found["density ratio, numbers among the rarest level"] < 1e-4
 
 
 def test_a_transformed_release_is_told_once_its_distributions_are_matched():
