@@ -9,9 +9,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from anoncore.errors import AnonymizationError
 from anoncore.kernels.isolation import without_neighbour
 from anoncore.kernels.neighbors import nearest, nearest_of_others
 from anoncore.microdata import EACH_RECORD, ComparedUnits
+from anoncore.microdata.units import unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk._values import Flags
 from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs, least_of_units
@@ -263,6 +265,8 @@ def closeness(
     x = matrix("original", original)
     y = matrix("released", released, x.shape[1])
     r = None if reference is None else matrix("reference", reference, x.shape[1])
+    if r is not None and len(np.unique(unit_codes(units.nonmembers, len(r)))) < 2:
+        raise AnonymizationError("reference must hold records of at least two people; add some, or leave it out")
     beside = compared_with(x, y, r)
     y_, r_, part = _matched(x, y, beside, rng)
     near = prediction_measures(x, y_, k, queries=queries)

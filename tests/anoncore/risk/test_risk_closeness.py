@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from anoncore.errors import AnonymizationError
 from anoncore.kernels.neighbors import nearest
+from anoncore.microdata import ComparedUnits
 from anoncore.risk.closeness import Closeness, closeness, compared_with
 
 
@@ -83,6 +85,15 @@ def test_isolated_people_are_found_without_other_people():
     released[:40] = people[far] + 1e-4
     close = closeness(people, released, None, 5, queries=np.arange(4000), rng=np.random.default_rng(0))
     assert close.isolated(0.1, 0.001).verdict == "fail"
+
+
+@pytest.mark.parametrize(("rows", "units"), [(1, None), (4, np.zeros(4, dtype=int))])
+def test_a_reference_of_one_person_is_refused(rows, units):
+    rng = np.random.default_rng(0)
+    of_both = ComparedUnits(None, units)
+    people, released, others = (rng.normal(size=(size, 3)) for size in (50, 50, rows))
+    with pytest.raises(AnonymizationError, match="at least two people"):
+        closeness(people, released, others, 5, queries=np.arange(50), rng=rng, units=of_both)
 
 
 @pytest.mark.parametrize(("others", "few"), [(199, True), (200, False), (800, False)])
