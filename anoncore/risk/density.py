@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
+from anoncore.encoding import EncodedTables
 from anoncore.kernels.neighbors import nearest, nearest_of_others
 from anoncore.microdata.units import ComparedUnits, Units, unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
 TRACING = "tracing"
+NUMBERS, KEYS, HALVES = "numbers alone", "quasi-identifiers alone", ("one half of the variables", "the other half")
+_FEWEST_KNOWN = 3  # variables of a part
 RAREST = "density ratio, numbers among the rarest level"
 _FAR = 1e3  # standard deviations, where nobody shares a level
 _LEAST = 40  # people on each side for a classifier
@@ -50,6 +54,49 @@ class Views:
     parts: Mapping[str, Flags] = field(default_factory=dict)
     numbers: Flags | None = None
     levels: tuple[Indices, Indices, Indices] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        tables: EncodedTables,
+        unshrunk: EncodedTables | None,
+        quasi_identifiers: Sequence[str],
+        rng: np.random.Generator,
+    ) -> Views:
+        """Take parts of the variables that an attacker may know, of at least three: halves are drawn by chance."""
+        blocks = tables.encoder.blocks
+        names = [block.variable.name for block in blocks]
+        levels = [block.variable.name for block in blocks if block.variable.is_categorical]
+        halves = np.array_split(rng.permutation(len(names)), 2)
+        known = {NUMBERS: set(names) - set(levels), KEYS: set(names) & set(quasi_identifiers)}
+        known |= {name: {names[at] for at in half} for name, half in zip(HALVES, halves, strict=True)}
+        parts = {name: _columns(tables, of) for name, of in known.items() if _FEWEST_KNOWN <= len(of) < len(names)}
+        return cls(
+            unshrunk=None if unshrunk is None or unshrunk.r is None else (unshrunk.x, unshrunk.r, unshrunk.y),
+            parts=parts,
+            numbers=parts.get(NUMBERS),
+            levels=_codes(tables, levels) if levels else None,
+        )
+
+
+def _columns(tables: EncodedTables, names: set[str]) -> Flags:
+    """Return (n,) which columns of the encoded tables are of some variables."""
+    flags = np.zeros(tables.x.shape[1], dtype=bool)
+    for block in tables.encoder.blocks:
+        flags[block.start : block.end] = block.variable.name in names
+    return flags
+
+
+def _codes(tables: EncodedTables, names: list[str]) -> tuple[Indices, Indices, Indices] | None:
+    """Return codes of the levels of original, reference and release, the same in all; 0 for a missing or a new one."""
+    if tables.reference is None:
+        return None
+    levels = {name: tables.original.frame[name].cat.categories for name in names}
+    one, other, third = (
+        np.column_stack([levels[name].get_indexer(pd.Index(side.frame[name])) + 1 for name in names])
+        for side in (tables.original, tables.reference, tables.released)
+    )
+    return one, other, third
 
 
 ALL_COLUMNS = Views()

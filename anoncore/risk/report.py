@@ -8,13 +8,12 @@ from functools import partial
 from typing import Literal, TypedDict
 
 import numpy as np
-import pandas as pd
 
 from anoncore.boxes.columns import released_boxes
 from anoncore.encoding import EncodedTables
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices
-from anoncore.risk._values import Flags, drawn_people
+from anoncore.risk._values import drawn_people
 from anoncore.risk.agreement import Agreement, agreement
 from anoncore.risk.averages import DominatedAverages, dominated_averages
 from anoncore.risk.boxes import BoxRisk, box_risk
@@ -49,9 +48,6 @@ DELTA = 0.01
 # Attacks that distinguish members from non-members, two of them by all releases together: each has its share of the
 # level, so that lower bounds hold together.
 MEMBERSHIP_ATTACKS = 10
-# Parts of the variables by which densities are compared, too, and how many an attacker knows at least.
-NUMBERS, KEYS, HALVES = "numbers alone", "quasi-identifiers alone", ("one half of the variables", "the other half")
-FEWEST_KNOWN = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,8 +296,7 @@ def measure_risk(
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> from anoncore.microdata import Schema, Variable
+    >>>     >>> from anoncore.microdata import Schema, Variable
     >>> schema = Schema([Variable("x", "continuous"), Variable("y", "continuous")])
     >>> rows = np.random.default_rng(1).normal(size=(2, 200, 2))
     >>> a, b = (Microdata(pd.DataFrame(side, columns=["x", "y"]), schema) for side in rows)
@@ -466,7 +461,7 @@ def _attacks(
             tables.x,
             tables.r,
             tables.y,
-            views=_views(tables, unshrunk, keys, rng),
+            views=Views.of(tables, unshrunk, keys, rng),
             certainty=replace(many, units=tables.units),
             rng=rng,
         ),
@@ -479,43 +474,6 @@ def _attacks(
         parts = with_halves(parts, halves) if settings.copied_parts else None
     found["copied_parts"] = parts
     return found
-
-
-def _views(tables: EncodedTables, unshrunk: EncodedTables | None, keys: list[str], rng: np.random.Generator) -> Views:
-    """Return parts of the variables that an attacker may know: numbers, quasi-identifiers, and two halves by chance."""
-    blocks = tables.encoder.blocks
-    names = [block.variable.name for block in blocks]
-    numeric = [block.variable.name for block in blocks if not block.variable.is_categorical]
-    order = rng.permutation(len(names))
-    halves = ({names[at] for at in half} for half in np.array_split(order, 2))
-    parts = dict(zip((NUMBERS, KEYS, *HALVES), (set(numeric), set(keys) & set(names), *halves), strict=True))
-
-    def columns(chosen: set[str]) -> Flags:
-        flags = np.zeros(tables.x.shape[1], dtype=bool)
-        for block in blocks:
-            flags[block.start : block.end] = block.variable.name in chosen
-        return flags
-
-    tested = {name: columns(part) for name, part in parts.items() if FEWEST_KNOWN <= len(part) < len(names)}
-    levels = [block.variable.name for block in blocks if block.variable.is_categorical]
-    shared = tables.reference is not None and NUMBERS in tested and levels
-    return Views(
-        unshrunk=None if unshrunk is None or unshrunk.r is None else (unshrunk.x, unshrunk.r, unshrunk.y),
-        parts=tested,
-        numbers=tested[NUMBERS] if shared else None,
-        levels=_codes(tables, levels) if shared else None,
-    )
-
-
-def _codes(tables: EncodedTables, names: list[str]) -> tuple[Indices, Indices, Indices]:
-    """Return codes of the levels of original, reference and release, the same in all three, a missing one being 0."""
-    assert tables.reference is not None
-    sides = tables.original, tables.reference, tables.released
-    levels = {name: tables.original.frame[name].cat.categories for name in names}
-    one, other, third = (
-        np.column_stack([levels[name].get_indexer(pd.Index(side.frame[name])) + 1 for name in names]) for side in sides
-    )
-    return one, other, third
 
 
 def _linkage(tables: EncodedTables, rows: Indices, close: Closeness, rng: np.random.Generator) -> Linkage:
