@@ -25,7 +25,7 @@ from anoncore.risk.tail import (
     matched_extremes,
     tail_test,
 )
-from anoncore.risk.within import FEWEST, PAIRED, Alike, ratios, within_test
+from anoncore.risk.within import FEWEST, PAIRED, EqualRecords, ratios, within_test
 
 _MOST = 1000  # isolated people, each of whom is compared with all records of all tables
 _WIDER = 3  # times as many are compared with the original: nobody near in a window is not nobody near at all
@@ -71,7 +71,7 @@ class ComparedTables:
     @property
     def n_others(self) -> int:
         """The number of records that distances to the release are compared with."""
-        return len(self.original) - 1 if self.others is None else len(self.others)
+        return len(self.original if self.others is None else self.others)
 
     @property
     def kept(self) -> float:
@@ -130,15 +130,16 @@ def close_records(
     stream, n = Stream.of(rng), len(tables.original)
     seen = _FarOut.of(_Measured(run, tables, stream), people)
     within, kept = [tau] if tables.others is None or tau >= NEARER else [tau, NEARER], tables.kept
-    forms = {f"within {share:g}": seen.isolated.tail(share, level, kept) for share in within}
+    times = min(len(tables.released) / n, 1.0)
+    forms = {f"within {share:g}": seen.isolated.tail(share, level, kept, times) for share in within}
     repeated = float((seen.people.own == 0.0).mean())
     extreme = seen.extreme.extreme(n, tau, repeated)
     if (shrinkage := tables.shrinkage) is not None:
         again = _FarOut.of(_Measured(run, tables, stream, shrinkage), AskedPeople(shrinkage.beside(people.rows)))
-        forms |= {f"within {share:g}, {UNDONE}": again.isolated.tail(share, level, kept) for share in within}
+        forms |= {f"within {share:g}, {UNDONE}": again.isolated.tail(share, level, kept, times) for share in within}
         extreme = max(extreme, again.extreme.extreme(n, tau, repeated), key=lambda rule: rule.n_matched)
     return CloseRecords(
-        tail=seen.people.tail(tau, level, kept),
+        tail=seen.people.tail(tau, level, kept, times),
         isolated=TailTest.in_forms(forms),
         extreme=extreme,
         within_original=tables.others is None,
@@ -158,7 +159,8 @@ class _FarOut:
         """Find the isolated and the extreme ones, and measure all but what is known of the people."""
         own, tables = measured.others(people.rows), measured.tables
         far, n = extreme_distance(own), len(tables.original)
-        most = min(max(math.ceil(ISOLATED * n), FEWEST_ISOLATED if tables.others else FEWEST), _MOST)
+        fewest = FEWEST_ISOLATED if tables.others else FEWEST
+        most = min(max(math.ceil(ISOLATED * n), math.ceil(fewest / tables.kept)), _MOST)
         # A window has fewer others than the whole table: whoever is extreme there is among these.
         beside = measured.sought(tables.released) if tables.others is None else None
         rows, _ = isolated_records(measured.run, measured.sought(tables.original), _WIDER * most, far, beside=beside)
@@ -197,15 +199,19 @@ class _Distances:
         values = {name: one[rows] for name, one in vars(self).items() if name != "within"}
         return _Distances(**values, within=self.within)
 
-    def tail(self, tau: float, level: float, kept: float) -> TailTest:
+    def tail(self, tau: float, level: float, kept: float, times: float) -> TailTest:
         """Return `tail_test`, or `within_test`."""
         if not self.within:
-            return tail_test(self.released, self.chance, self.own, tau=tau, level=level).of_part(kept)
-        # Equal records of all partitions are counted by `identical_counts`; here a kind has at least two.
-        alike = Alike.of(self.records, self.records, self.records[:0])
-        alike = Alike(alike.kind, np.maximum(alike.records, 2))
-        found = within_test(*ratios(self.released, self.own), alike, tau=tau, level=level)
-        return found.of_part(kept, PAIRED)
+            return tail_test(self.released, self.chance, self.own, tau=tau, level=level).with_copies(
+                math.floor(int((self.own > 0.0).sum()) * kept)
+            )
+        # Equal records of all partitions are counted by `identical_counts`; here one of the release is taken to be met,
+        # and one other person's.
+        kind = EqualRecords.of(self.records, self.records, self.records[:0]).kind
+        twins, met = (self.own == 0.0).astype(np.intp), (self.released == 0.0).astype(np.intp)
+        equal = EqualRecords(kind, 1 + twins, met, times)
+        found = within_test(*ratios(self.released, self.own), equal, tau=tau, level=level)
+        return found.with_copies(math.floor(len(self.own) * kept), PAIRED)
 
     def extreme(self, n: int, tau: float, repeated: float) -> ExtremeRecords:
         """Return `matched_extremes`, of n records of which a share repeat others."""

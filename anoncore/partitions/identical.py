@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from anoncore.kernels.streams import Stream
 from anoncore.microdata import Variable
@@ -15,6 +16,7 @@ from anoncore.partitions.exchange import receivers
 from anoncore.partitions.store import Chunk, ColumnStore, Executor, work_name
 from anoncore.partitions.table import PartitionedTable
 from anoncore.risk.tail import IdenticalCounts
+from anoncore.risk.within import compared_kinds
 
 Words = NDArray[np.uint64]
 
@@ -67,7 +69,8 @@ def identical_counts(
     sizes = tuple(len(table.rows) for table in tables)
     least = min(len(released), len(original if reference is None else reference))
     kept = tuple(min(1.0, least / max(len(table), 1)) for table in tables[1:])
-    given = ([value] * parts for value in (sizes, kept, digests))
+    times = least / max(len(original), 1)
+    given = ([value] * parts for value in (sizes, kept, times, digests))
     counts = np.sum(run.map(_compared, range(parts), *given), axis=0).tolist()
     for number, size in enumerate(sizes):
         for source in range(size):
@@ -123,7 +126,7 @@ def _mixed(words: Words) -> Words:
 
 
 def _compared(
-    store: ColumnStore, place: int, sizes: tuple[int, ...], kept: tuple[float, ...], how: _Digests
+    store: ColumnStore, place: int, sizes: tuple[int, ...], kept: tuple[float, ...], times: float, how: _Digests
 ) -> tuple[float, ...]:
     """Count, among the digests of one range, as `IdenticalCounts` names them, and add up the shares by chance."""
     own, *others = (
@@ -134,21 +137,21 @@ def _compared(
         for number, size in enumerate(sizes)
     )
     records, held = own
-    # A record of which r rows are there is in a part of them unless all r are left out; by chance, from its digest.
-    chance = _mixed(records + _STEP) / 2.0**64
-    rows = [np.zeros(len(records)) for _ in others]
-    for (there, counts), found in zip(others, rows, strict=True):
+    # As many of its rows as a part by chance holds, from its digest.
+    chance = (_mixed(records + _STEP) >> np.uint64(11)) / 2.0**53
+    rows, parts = [], []
+    for (there, counts), share in zip(others, kept, strict=True):
+        found = np.zeros(len(records), dtype=np.int64)
         _, at, place_there = np.intersect1d(records, there, assume_unique=True, return_indices=True)
         found[at] = counts[place_there]
-    met = [chance < 1.0 - (1.0 - share) ** found for share, found in zip(kept, rows, strict=True)]
-    in_released = met[0]
-    if len(met) > 1:
-        in_reference, ours, shares = met[1], in_released & ~met[1], 0.0
-        theirs = in_reference & ~in_released
+        rows.append(found)
+        parts.append(found if share >= 1.0 else np.asarray(binom.ppf(chance, found, share)).astype(np.int64))
+    if len(parts) > 1:
+        in_released, in_reference = parts[0] > 0, parts[1] > 0
+        first, second, shares = in_released & ~in_reference, in_reference & ~in_released, 0.0
     else:
-        # Of a kind of t records in both; see `anoncore.risk.within`.
-        in_reference, ours, theirs = held > 1, in_released & (held == 1), (held > 1) & ~in_released
-        equal = (held + rows[0])[ours | theirs]
-        shares = float((equal / (equal + 1.0)).sum())
-    numbers = held[held > 1].sum(), held[rows[0] > 0].sum(), held[in_reference].sum(), ours.sum(), theirs.sum()
+        in_reference = held > 1
+        first, second, each = compared_kinds(held, parts[0], times)
+        shares = float(each[first | second].sum())
+    numbers = held[held > 1].sum(), held[rows[0] > 0].sum(), held[in_reference].sum(), first.sum(), second.sum()
     return (*(float(number) for number in numbers), shares)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sized
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -31,7 +32,7 @@ from anoncore.risk.tail import (
     most_isolated,
     tail_test,
 )
-from anoncore.risk.within import FEWEST, PAIRED, Alike, ratios, within_test
+from anoncore.risk.within import FEWEST, PAIRED, EqualRecords, ratios, within_test
 
 NEARER = 0.5  # of the distance to the nearest other, of an isolated record that is met
 _Rows = TypeVar("_Rows", bound=Sized)
@@ -63,7 +64,8 @@ class Closeness:
     ----------
     released, reference : measures against sets of one size
     kept : share of the released rows that these measures were taken against
-    alike : records equal to those of the people, in release and original; None beside other people
+    equal : records equal to those of the people, in release and original; None beside other people
+    second : (q,) distance to the second nearest point of release and others together; empty beside other people
     own : (q,) distance of each person to the nearest other of the original, of another unit where units are known
     chance : (q,) the reference's distance; within A the mirrored one, own²/d of the distance d to the release, so that
         own < τ·d reads as chance < τ·own
@@ -77,7 +79,8 @@ class Closeness:
     released: PredictionMeasures
     reference: PredictionMeasures
     kept: float
-    alike: Alike | None
+    equal: EqualRecords | None
+    second: Floats
     own: Floats
     chance: Floats
     whole: Floats
@@ -95,9 +98,10 @@ class Closeness:
 
     def tail(self, tau: float, level: float) -> TailTest:
         """Return `tail_test` of all units, with `close_pairs` where there are enough other people."""
-        if self.alike is not None:
+        if self.equal is not None:
             return self._within(tau, level)
-        return tail_test(*self._members_by_unit, tau=tau, level=level, pairs=self.pairs(tau)).of_part(self.kept)
+        sides = self._members_by_unit
+        return tail_test(*sides, tau=tau, level=level, pairs=self.pairs(tau)).with_copies(self._copies(sides[2]))
 
     def isolated(self, tau: float, level: float) -> TailTest:
         """Return `isolated_forms` as one test."""
@@ -109,42 +113,50 @@ class Closeness:
         Then records count as well that are nearer than `NEARER` times the distance to anybody else, which noise hides
         from ``tau``: members and non-members meet a harmless release alike, however near is asked for.
         """
+        if self.within:
+            # Isolated are those far from the nearest point of either, or from the second of both together: a group that
+            # the release leaves out would fill the first.
+            farther = np.maximum(self.released.distance, self.own)
+            isolated = {f"within {tau:g}": farther, f"within {tau:g}, from the second": self.second}
+            return {name: self._within(tau, level, self._most(apart)) for name, apart in isolated.items()}
         within = [tau] if self._as_many is None or tau >= NEARER else [tau, NEARER]
         return {f"within {share:g}": self._isolated(share, level) for share in within}
 
     def _isolated(self, tau: float, level: float) -> TailTest:
-        """Return the tail test of the most isolated units, so many that ten are expected in a part of the release.
-
-        Isolated from people of the original, where A* shows chance. Within A its own distances do, so that the choice
-        must not depend on which of both is larger: isolated are those far from either.
-        """
-        if self.alike is not None:
-            apart = -_least(-np.maximum(self.released.distance, self.own), self.units.members)
-            return self._within(tau, level, self._most(apart, FEWEST))
+        """Return the tail test of the most isolated units, beside that of non-members where there are as many."""
         near, other, own = self._members_by_unit
-        chosen = self._most(own, FEWEST_ISOLATED)
-        found = tail_test(near[chosen], other[chosen], own[chosen], tau=tau, level=level).of_part(self.kept)
+        chosen = self._fewest(own, FEWEST_ISOLATED)
+        found = tail_test(near[chosen], other[chosen], own[chosen], tau=tau, level=level)
+        found = found.with_copies(self._copies(own[chosen]))
         if (others := self._as_many) is None:
             return found
         sides = _by_unit(others.released, others.other, others.own, self.units.nonmembers)
-        chosen = self._most(sides[2], FEWEST_ISOLATED)
+        chosen = self._fewest(sides[2], FEWEST_ISOLATED)
         return found.beside(tail_test(*(side[chosen] for side in sides), tau=tau, level=level))
 
-    def _most(self, apart: Floats, fewest: int) -> Flags:
+    def _copies(self, own: Floats) -> int:
+        """Return how many copies of units that are apart from others the rows that were searched can hold."""
+        return min(math.floor(int((own > 0.0).sum()) * self.kept), self.released.n_released)
+
+    def _most(self, apart: Floats) -> Flags:
+        """Return which units are most isolated within A, where the choice must treat release and original alike."""
+        return self._fewest(-_least(-apart, self.units.members), FEWEST)
+
+    def _fewest(self, apart: Floats, fewest: int) -> Flags:
         """Return which units are most isolated, so many that the fewest are expected in the part searched."""
         return most_isolated(apart, min(0.5, max(ISOLATED, fewest / (self.kept * len(apart)))))
 
     def _within(self, tau: float, level: float, chosen: Flags | None = None) -> TailTest:
         """Return `within_test` of some units, or of all."""
-        assert self.alike is not None
+        assert self.equal is not None
         one, other = ratios(self.released.distance, self.own)
-        alike, units = self.alike, self.units.members
+        equal, units = self.equal, self.units.members
         if units is not None:
-            alike = alike.take(least_of_units(np.minimum(one, other), units))
+            equal = equal.take(least_of_units(np.minimum(one, other), units))
             one, other = _least(one, units), _least(other, units)
         if chosen is not None:
-            one, other, alike = one[chosen], other[chosen], alike.take(chosen)
-        return within_test(one, other, alike, tau=tau, level=level).of_part(self.kept, PAIRED)
+            one, other, equal = one[chosen], other[chosen], equal.take(chosen)
+        return within_test(one, other, equal, tau=tau, level=level).with_copies(self._copies(np.ones(len(one))), PAIRED)
 
     def extreme(self, tau: float) -> ExtremeRecords:
         """Return `extreme_records` of the whole original, sought in the whole release."""
@@ -156,11 +168,11 @@ class Closeness:
 
     def identical(self, level: float) -> TailTest:
         """Return `identical_records`; how many the release holds is counted in all of it."""
-        if self.alike is not None:
+        if self.equal is not None:
             found = self._within(0.0, level)
         elif self.people is not None:
             sides = self.released.distance, self.reference.distance, self.own
-            found = _identical(sides, self.people.records, self.units.members, level).of_part(self.kept)
+            found = _identical(sides, self.people.records, self.units.members, level)
         found = replace(found, n_released=int((_least(self.whole, self.units.members) == 0.0).sum()))
         if (others := self._as_many) is None:
             return found
@@ -175,7 +187,7 @@ class Closeness:
     @property
     def within(self) -> bool:
         """Whether distances are compared with those within A: there is no A*, or too small a one; `compared_with`."""
-        return self.alike is not None
+        return self.equal is not None
 
     @property
     def _as_many(self) -> Neighbours | None:
@@ -295,7 +307,8 @@ def closeness(
         released=near,
         reference=other,
         kept=near.n_released / len(y),
-        alike=Alike.of(x[queries], x, y_) if r_ is None else None,
+        equal=EqualRecords.of(x[queries], x, y_) if r_ is None else None,
+        second=_second(x, y_, queries, units.members) if r_ is None else np.empty(0),
         own=own,
         chance=mirrored(own, near.distance) if r_ is None else other.distance,
         whole=near.distance if same else nearest(x[queries], y, 1)[0][:, 0] / scale,
@@ -313,6 +326,18 @@ def compared_with(x: Sized, y: Sized, r: _Rows | None) -> _Rows | None:
     leave out most copies.
     """
     return None if r is None or len(r) < _FEW * min(len(x), len(y)) else r
+
+
+def _second(x: Floats, y: Floats, asked: Indices, units: Indices | None) -> Floats:
+    """Return (q,) distances to the second nearest of the released records and those of other people together."""
+    near = nearest(x[asked], y, min(2, len(y)))[0]
+    own = _nearest_others(x, asked, units, min(2, len(x) - 1 if units is None else _of_others(units)))[0]
+    return np.asarray(np.partition(np.hstack([near, own]), 1, axis=1)[:, 1] / np.sqrt(x.shape[1]))
+
+
+def _of_others(units: Indices) -> int:
+    """Return how many records of other units each person has at least."""
+    return len(units) - int(np.unique(units, return_counts=True)[1].max())
 
 
 def _extremes(sides: tuple[Floats, Floats, Floats | None], own: Floats, units: Indices | None) -> Extremes:
@@ -348,11 +373,11 @@ def _matched(
     return y if of_release is None else y[of_release], r if of_reference is None else r[of_reference], of_reference
 
 
-def _nearest_others(x: Floats, asked: Indices, units: Indices | None) -> tuple[Floats, Indices]:
-    """Find the nearest record of another person, or of another unit, for some of the records."""
+def _nearest_others(x: Floats, asked: Indices, units: Indices | None, k: int = 1) -> tuple[Floats, Indices]:
+    """Find the k nearest records of other people, or of other units, for some of the records."""
     if units is None:
-        return nearest(x[asked], x, 1, skip_self=asked)
-    return nearest_of_others(x[asked], x, 1, own=units[asked], units=units)
+        return nearest(x[asked], x, k, skip_self=asked)
+    return nearest_of_others(x[asked], x, k, own=units[asked], units=units)
 
 
 def mirrored(own: Floats, near: Floats) -> Floats:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 TRACING = "tracing"
 NUMBERS, KEYS, HALVES = "numbers alone", "quasi-identifiers alone", ("one half of the variables", "the other half")
 _FEWEST_KNOWN = 3  # variables of a part
+SMALLEST = "the smallest principal components of numbers"
 RAREST = "density ratio, numbers among the rarest level"
 _FAR = 1e3  # standard deviations, where nobody shares a level
 _LEAST = 40  # people on each side for a classifier
@@ -88,14 +89,16 @@ def _columns(tables: EncodedTables, names: set[str]) -> Flags:
 
 
 def _codes(tables: EncodedTables, names: list[str]) -> tuple[Indices, Indices, Indices] | None:
-    """Return codes of the levels of original, reference and release, the same in all; 0 for a missing or a new one."""
+    """Return codes of the levels of original, reference and release, the same in all; 0 where missing."""
     if tables.reference is None:
         return None
-    levels = {name: tables.original.frame[name].cat.categories for name in names}
-    one, other, third = (
-        np.column_stack([levels[name].get_indexer(pd.Index(side.frame[name])) + 1 for name in names])
-        for side in (tables.original, tables.reference, tables.released)
-    )
+    sides = tables.original, tables.reference, tables.released
+    ends = np.cumsum([len(side) for side in sides])[:-1]
+    columns = [
+        pd.factorize(pd.concat([side.frame[name].astype("object") for side in sides], ignore_index=True))[0] + 1
+        for name in names
+    ]
+    one, other, third = np.split(np.column_stack(columns), ends)
     return one, other, third
 
 
@@ -191,13 +194,19 @@ def density(
         moved = np.concatenate([side[rows] for side, rows in zip(views.unshrunk, drawn, strict=False)])
         after = _ratios(moved, views.unshrunk[2], codes)
         scores |= {f"{name}, after undoing the shrinkage": values for name, values in after.items()}
-    for part, columns in views.parts.items():
-        known = _ratios(people[:, columns], points[:, columns], codes)
-        scores |= {f"{name}, {part}": values for name, values in known.items()}
+    parts = {name: (people[:, columns], points[:, columns]) for name, columns in views.parts.items()}
+    halves = [parts.pop(name) for name in HALVES if name in parts]
+    if views.numbers is not None:
+        parts[SMALLEST] = _smallest_components(*parts[NUMBERS])
+    for part, tables in parts.items():
+        scores |= {f"{name}, {part}": values for name, values in _ratios(*tables, codes, (1,)).items()}
+    if len(halves) == len(HALVES):
+        # Of each person one half, by chance: two forms would cost the others more than they find.
+        one, other = (next(iter(_ratios(*tables, codes, (1,)).values())) for tables in halves)
+        scores["density ratio, 1 neighbour, half of the variables"] = np.where(rng.random(len(one)) < 0.5, one, other)
     if views.levels is not None and views.numbers is not None:
         held = np.concatenate([side[rows] for side, rows in zip(views.levels, drawn, strict=False)])
-        tables = people[:, views.numbers], points[:, views.numbers]
-        scores[RAREST] = _among_rarest(*tables, (held, views.levels[2]), codes)
+        scores[RAREST] = _among_rarest(*parts[NUMBERS], (held, views.levels[2]), codes)
     if len(np.unique(unit_codes(units.nonmembers, len(sides[1])))) > 1:
         scores[TRACING] = _traced(sides[0], sides[1], points, units.nonmembers)
         scores[f"{TRACING} by products"] = _traced_by_products(sides[0], sides[1], points, units.nonmembers)
@@ -226,10 +235,12 @@ def _by_as_many(attack: ScoreAttack, times: float) -> ScoreAttack:
     return replace(attack, area=area.with_upper(upper))
 
 
-def _ratios(people: Floats, points: Floats, units: Indices | None) -> dict[str, Floats]:
+def _ratios(
+    people: Floats, points: Floats, units: Indices | None, neighbours: tuple[int, ...] = _NEIGHBOURS
+) -> dict[str, Floats]:
     """Return the scores by the ratio of distances, by the number of neighbours, of people those of other units."""
     largest = 1 if units is None else int(np.bincount(units).max())
-    most = min(_NEIGHBOURS[-1], len(points), len(people) - largest)
+    most = min(neighbours[-1], len(points), len(people) - largest)
     tiny = 1e-9 * np.sqrt(people.shape[1])
     if units is None:
         gaps, _ = nearest(people, people, most, skip_self=True)
@@ -239,31 +250,43 @@ def _ratios(people: Floats, points: Floats, units: Indices | None) -> dict[str, 
     near = np.log(nearest(people, points, most)[0] + tiny)
     return {
         f"density ratio, {k} neighbour{'s'[: k > 1]}": among[:, k - 1] - near[:, k - 1]
-        for k in sorted({min(k, most) for k in _NEIGHBOURS})
+        for k in sorted({min(k, most) for k in neighbours})
     }
 
 
 def _among_rarest(people: Floats, points: Floats, levels: tuple[Indices, Indices], units: Indices | None) -> Floats:
     """Return the ratio of distances to the nearest other person and row that hold the rarest of a person's levels."""
     held, released = levels
-    codes = np.arange(len(people)) if units is None else units
     frequency = np.column_stack([np.bincount(column)[column] for column in held.T])
     which = frequency.argmin(axis=1)
-    groups = np.column_stack([which, held[np.arange(len(held)), which]])
     far, tiny = _FAR * np.sqrt(people.shape[1]), 1e-9 * np.sqrt(people.shape[1])
     among, near = np.full(len(people), far), np.full(len(people), far)
-    kinds, group = np.unique(groups, axis=0, return_inverse=True)
-    order = np.argsort(group.ravel(), kind="stable")
-    for (column, level), asked in zip(kinds, np.split(order, np.cumsum(np.bincount(group.ravel()))[:-1]), strict=True):
-        others, rows = np.flatnonzero(held[:, column] == level), np.flatnonzero(released[:, column] == level)
-        if len(rows):
-            near[asked] = nearest(people[asked], points[rows], 1)[0][:, 0]
-        # Who shares the level with the own unit alone is near to nobody.
-        if len(np.unique(codes[others])) > 1:
-            among[asked] = nearest_of_others(people[asked], people[others], 1, own=codes[asked], units=codes[others])[
-                0
-            ][:, 0]
+    for column in range(held.shape[1]):
+        asked = np.flatnonzero(which == column)
+        own, codes = held[asked, column], np.unique(held[asked, column])
+        there, rows, mine = (_by_code(one, codes) for one in (held[:, column], released[:, column], own))
+        for others, beside, places in zip(there, rows, mine, strict=True):
+            persons = asked[places]
+            if len(beside):
+                near[persons] = nearest(people[persons], points[beside], 1)[0][:, 0]
+            # Who shares the level with the own unit alone is near to nobody.
+            if units is None and len(others) > 1:
+                itself = np.searchsorted(others, persons)
+                among[persons] = nearest(people[persons], people[others], 1, skip_self=itself)[0][:, 0]
+            elif units is not None and len(np.unique(units[others])) > 1:
+                shared = units[persons], units[others]
+                among[persons] = nearest_of_others(people[persons], people[others], 1, own=shared[0], units=shared[1])[
+                    0
+                ][:, 0]
     return np.asarray(np.log(among + tiny) - np.log(near + tiny))
+
+
+def _by_code(column: Indices, codes: Indices) -> list[Indices]:
+    """Return the places of each of some codes in a column, ascending."""
+    order = np.argsort(column, kind="stable")
+    ordered = column[order]
+    starts, ends = np.searchsorted(ordered, codes), np.searchsorted(ordered, codes, side="right")
+    return [order[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
 def _traced(members: Floats, nonmembers: Floats, points: Floats, units: Units | None) -> Floats:
@@ -334,6 +357,13 @@ def _uncorrelated(people: Floats, points: Floats) -> tuple[Floats, Floats]:
     variances, axes = np.linalg.eigh(people.T @ people / len(people))
     axes = axes / np.sqrt(np.maximum(variances, 0.0) + _LEAST_VARIANCE)
     return people @ axes, points @ axes
+
+
+def _smallest_components(people: Floats, points: Floats) -> tuple[Floats, Floats]:
+    """Return both tables in the half of the principal components of people that vary least."""
+    one, other = _uncorrelated(people, points)
+    half = max(one.shape[1] // 2, 1)
+    return one[:, :half], other[:, :half]
 
 
 def _squares(rows: Floats) -> Floats:

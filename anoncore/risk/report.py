@@ -296,7 +296,8 @@ def measure_risk(
 
     Examples
     --------
-    >>>     >>> from anoncore.microdata import Schema, Variable
+    >>> import pandas as pd
+    >>> from anoncore.microdata import Schema, Variable
     >>> schema = Schema([Variable("x", "continuous"), Variable("y", "continuous")])
     >>> rows = np.random.default_rng(1).normal(size=(2, 200, 2))
     >>> a, b = (Microdata(pd.DataFrame(side, columns=["x", "y"]), schema) for side in rows)

@@ -74,12 +74,11 @@ class TailTest:
         verdict = "fail" if p < self.level else "inconclusive" if self.verdict == "fail" else self.verdict
         return replace(self, p=p, verdict=verdict)
 
-    def of_part(self, kept: float, share: float = 0.5) -> TailTest:
-        """Return the test where this share of the release was searched, which leaves so many of all copies.
+    def with_copies(self, possible: int, share: float = 0.5) -> TailTest:
+        """Return the test, inconclusive where even so many copies as the rows that were searched may hold are too few.
 
         By chance ``share`` of the records that one set alone comes close to are the release's.
         """
-        possible = math.floor((self.n - self.n_duplicates) * kept)
         least = share**possible
         if self.n_close_pairs is not None:
             least = min(least / MCNEMARS, SHARE**possible / (1.0 - MCNEMARS))
@@ -307,7 +306,6 @@ def identical_records(
     between("level", level, 0, 1)
     near_hits, other_hits = near == 0.0, other == 0.0
     rows = None if records is None else np.asarray(records)
-    rows = None if records is None else np.asarray(records)
     only_near, only_other = (
         int(side.sum()) if rows is None else len(np.unique(rows[side] + 0.0, axis=0))
         for side in (near_hits & ~other_hits, other_hits & ~near_hits)
@@ -468,4 +466,4 @@ def _tail(near: Floats, other: Floats, gap: Floats, tau: float, level: float, pa
         n_close_pairs=None if pairs is None else pairs.n,
         close_pairs_released=None if pairs is None else pairs.n_released,
     )
-    return test.of_part(1.0)
+    return test.with_copies(apart)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import binom
@@ -13,31 +12,64 @@ from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._values import Flags
 from anoncore.risk.tail import TailTest
 
-# Of the close pairs of a person with a point of two samples alike, those with the other sample; each pair counted once.
+# Of the close pairs of a person with a point of two samples of one size, those with the other; each pair counts once.
 PAIRED = 2.0 / 3.0
 FEWEST = 20  # isolated people at least; of fewer than 13 no number is conspicuous at the level 0.005
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Alike:
-    """Equal records: (q,) the kind of each of some people, and how many records are of it in both tables."""
+class EqualRecords:
+    """The kind of equal records that each of some people has, (q,), and how many both tables hold of it.
+
+    Parameters
+    ----------
+    kind : (q,)
+    original, released : (q,)
+    times : records that the release has for one of the original
+    """
 
     kind: Indices
-    records: Indices
+    original: Indices
+    released: Indices
+    times: float
 
     @classmethod
-    def of(cls, asked: Floats, original: Floats, released: Floats) -> Alike:
+    def of(cls, asked: Floats, original: Floats, released: Floats) -> EqualRecords:
         """Find what is equal to each of some records (q, n) of the original (N, n), there and in the release (M, n)."""
-        whole = np.concatenate([asked, original, released])
+        sides = asked, original, released
         # Sums of one row after the other: equal for equal rows, and for others with a probability of 2⁻⁵⁰ or so.
-        sums = (whole * np.random.default_rng(0).normal(size=whole.shape[1])).sum(axis=1)
+        weights = np.random.default_rng(0).normal(size=asked.shape[1])
+        sums = np.concatenate([(side * weights).sum(axis=1) for side in sides])
         kinds = np.unique(sums, return_inverse=True)[1]
-        held = np.bincount(kinds[len(asked) :], minlength=int(kinds.max(initial=0)) + 1)
-        return cls(kinds[: len(asked)], held[kinds[: len(asked)]])
+        ends = np.cumsum([len(side) for side in sides])
+        held = [np.bincount(part, minlength=int(kinds.max(initial=0)) + 1) for part in np.split(kinds, ends[:-1])[1:]]
+        mine = kinds[: ends[0]]
+        return cls(mine, held[0][mine], held[1][mine], len(released) / max(len(original), 1))
 
-    def take(self, rows: Indices | Flags) -> Alike:
+    def take(self, rows: Indices | Flags) -> EqualRecords:
         """Return some of the people."""
-        return Alike(self.kind[rows], self.records[rows])
+        return replace(self, **{name: getattr(self, name)[rows] for name in ("kind", "original", "released")})
+
+
+def compared_kinds(original: Indices, released: Indices, times: float) -> tuple[Flags, Flags, Floats]:
+    """Return which kinds of equal records speak for copies, which against, and the share of the first by chance.
+
+    Of a kind of t records in both tables, each is the release's with probability m/(1 + m), m being ``times``. One of
+    the original and any of the release are compared with as many in the mirrored case, t − 1 and one, or for t = 2 with
+    two of the original and none: then chance gives the first m^(t−2)/(1 + m^(t−2)), or 2m/(2m + 1). So neither rows
+    that a release repeats nor kinds that it leaves out hide copies of others.
+
+    Examples
+    --------
+    >>> first, second, shares = compared_kinds(np.array([1, 2, 1, 2, 3]), np.array([1, 0, 2, 1, 0]), 1.0)
+    >>> first.tolist(), second.tolist(), shares.round(2).tolist()[:4]
+    ([True, False, True, False, False], [False, True, False, True, False], [0.67, 0.67, 0.5, 0.5])
+    """
+    both = original + released
+    copied = (original == 1) & (released >= 1)
+    mirrored = ((original == 2) & (released == 0)) | ((original >= 2) & (released == 1))
+    odds = np.where(both == 2, 2.0 * times, np.power(float(times), np.clip(both - 2.0, 0.0, 60.0)))
+    return copied, mirrored, np.asarray(odds / (1.0 + odds))
 
 
 def ratios(near: Floats, own: Floats) -> tuple[Floats, Floats]:
@@ -53,20 +85,21 @@ def ratios(near: Floats, own: Floats) -> tuple[Floats, Floats]:
     return one, other
 
 
-def within_test(released: Floats, own: Floats, alike: Alike, *, tau: float = 0.1, level: float = 0.01) -> TailTest:
+def within_test(
+    released: Floats, own: Floats, equal: EqualRecords, *, tau: float = 0.1, level: float = 0.01
+) -> TailTest:
     """Test whether the release comes closer to people of the original than they come to each other by chance.
 
-    If the release were one more sample of the population and of the size of the original, the distances d to it and
-    d′ to the nearest other person would be exchangeable. So as many people have d < τ·d′ as d′ < τ·d. The latter come
-    in pairs, each of which counts once: of all such pairs chance gives the release two in three. Of a kind of t equal
-    records it is t times as probable that one of them is the original's and the others the release's as that all are
-    the original's: then each kind counts once, and chance gives the release t in t + 1. With the mean of these shares
-    the number of all is binomial, or less dispersed (Hoeffding 1956, *Ann. Math. Statist.* 27, 713–721).
+    If the release were one more sample of the population, of m times the size of the original, the distances d to it
+    and d′ to the nearest other person would be exchangeable for m = 1. People with 0 < d < τ·d′ are compared with those
+    with 0 < d′ < τ·d. The latter come in pairs, each of which counts once: of all such pairs chance gives the release
+    2m/(2m + 1). Equal records are compared as `compared_kinds` does. With the mean of all shares the number of all is
+    binomial, or less dispersed (Hoeffding 1956, *Ann. Math. Statist.* 27, 713–721).
 
     Parameters
     ----------
     released, own : (q,) d/d′ and d′/d, see `ratios`; of a unit with several records the least of each
-    alike : records equal to those of the same people
+    equal : records equal to those of the same people
     tau : 0 … 1; 0 where only equal records count
     level : 0 … 1
 
@@ -77,37 +110,35 @@ def within_test(released: Floats, own: Floats, alike: Alike, *, tau: float = 0.1
     Notes
     -----
     Claim: level, where people are independent; conservative where the release is smaller than the original. Who is
-    looked at must not depend on which of the two distances is larger. Derived here; docs/explanation/risk.md.
+    looked at must not depend on which of the two distances is larger. A release that leaves out people who are close to
+    each other raises the baseline. Derived here; docs/explanation/risk.md.
 
     Examples
     --------
     >>> people = np.random.default_rng(0).normal(size=(40, 2))
-    >>> copied = within_test(np.zeros(40), np.full(40, np.inf), Alike.of(people, people, people))
+    >>> copied = within_test(np.zeros(40), np.full(40, np.inf), EqualRecords.of(people, people, people))
     >>> copied.n_released, copied.verdict, round(copied.p / PAIRED**40)
     (40, 'fail', 1)
     """
     between("level", level, 0, 1)
     met, others = ((side < tau) | (side == 0.0) for side in (released, own))
-    only_released, only_own = met & ~others, others & ~met
-    kinds, first = np.unique(alike.kind[only_own & (own == 0.0)], return_index=True)
-    twins = alike.records[only_own & (own == 0.0)][first]
-    ours = int(only_released.sum())
-    pairs = -(-int((only_own & (own > 0.0)).sum()) // 2)
-    equal = np.concatenate([alike.records[only_released & (released == 0.0)], twins]).astype(np.float64)
-    number = ours + len(kinds) + pairs
-    shares = float((equal / (equal + 1.0)).sum()) + PAIRED * (number - len(equal))
-    p = float(binom.sf(ours - 1, number, shares / number)) if number else 1.0
-    duplicates = int((own == 0.0).sum())
-    verdict: Literal["pass", "fail", "inconclusive"] = "fail" if p < level else "pass"
+    near, mirrored = (one & ~other & (side > 0.0) for one, other, side in ((met, others, released), (others, met, own)))
+    _, first = np.unique(equal.kind, return_index=True)
+    copied, against, shares = compared_kinds(equal.original[first], equal.released[first], equal.times)
+    for_copies, pairs = int(near.sum()) + int(copied.sum()), -(-int(mirrored.sum()) // 2)
+    number = for_copies + pairs + int(against.sum())
+    paired = 2.0 * equal.times / (2.0 * equal.times + 1.0)
+    chance = float(shares[copied | against].sum()) + paired * (int(near.sum()) + pairs)
+    p = float(binom.sf(for_copies - 1, number, chance / number)) if number else 1.0
     return TailTest(
         n=len(own),
-        n_duplicates=duplicates,
+        n_duplicates=int((own == 0.0).sum()),
         n_released=int(met.sum()),
         n_reference=int(others.sum()),
-        only_released=ours,
-        only_reference=int(only_own.sum()),
+        only_released=for_copies,
+        only_reference=int((others & ~met).sum()),
         tau=tau,
         level=level,
         p=p,
-        verdict=verdict,
-    ).of_part(1.0, PAIRED)
+        verdict="fail" if p < level else "pass",
+    )

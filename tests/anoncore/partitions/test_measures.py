@@ -24,7 +24,7 @@ from anoncore.partitions.table import PartitionedTable, partitioned
 from anoncore.risk.dominance import dominance
 from anoncore.risk.shrinkage import Shrinkage
 from anoncore.risk.tail import identical_records
-from anoncore.risk.within import Alike, ratios, within_test
+from anoncore.risk.within import EqualRecords, ratios, within_test
 
 
 def people(seed: int, levels: tuple[str, ...]) -> Microdata:
@@ -71,7 +71,7 @@ def test_identical_records_are_counted_as_in_memory(rows: int, with_reference: b
         codes = pd.factorize(pd.Series(rows_of[0] + rows_of[1]))[0].astype(float)[:, None]
         as_rows = np.split(codes, [len(rows_of[0])])
         one, other = ratios(distances[0], distances[2])
-        whole = within_test(one, other, Alike.of(as_rows[0], *as_rows), tau=0.0, level=0.01)
+        whole = within_test(one, other, EqualRecords.of(as_rows[0], *as_rows), tau=0.0, level=0.01)
         found = counts.test(0.01)
         assert (found.n_duplicates, found.n_released, found.only_released) == (
             whole.n_duplicates,

@@ -119,10 +119,36 @@ def test_numbers_near_members_are_told_beside_levels_of_other_people():
     assert leaked.worst.attack.area.lower > 0.6
     harmless = measure_risk(a, c, b, rng=rng()).density
     names = {one.name.removeprefix("density ratio, ") for one in harmless.attacks}
-    parts = ("numbers alone", "one half of the variables", "the other half")
-    assert names >= {f"{k}, {part}" for k in ("1 neighbour", "5 neighbours") for part in parts}
+    parts = (
+        "numbers alone",
+        "half of the variables",
+        "the smallest principal components of numbers",
+    )
+    assert names >= {f"1 neighbour, {part}" for part in parts}
     assert all(one.attack.area.lower < 0.5 < one.attack.area.upper < 0.6 for one in harmless.attacks)
     assert harmless.p > 0.01
+
+
+def test_small_differences_between_numbers_are_told_beside_large_ones_of_other_people():
+    draw = np.random.default_rng(4)
+    tables = [
+        3.0 * draw.normal(size=(1500, 3))[:, [0, 1, 2, 0, 1, 2]]
+        + draw.normal(size=(1500, 6))
+        for _ in range(3)
+    ]  # fmt: skip
+    axes = np.linalg.svd(tables[0] - tables[0].mean(axis=0), full_matrices=False)[2]
+    kept = tables[0] @ axes[3:].T + 0.1 * draw.normal(size=(1500, 3))
+    released = tables[2] @ axes[:3].T @ axes[:3] + kept @ axes[3:]
+    schema = Schema([Variable(f"x{j}", "continuous") for j in range(6)] + [Variable("sex", "binary")])
+    a, b, c = (
+        Microdata(
+            pd.DataFrame(side, columns=[f"x{j}" for j in range(6)]).assign(sex=draw.choice(["f", "m"], 1500)), schema
+        )
+        for side in (tables[0], tables[1], released)
+    )
+    found = measure_risk(a, c, b, rng=rng()).density
+    assert found.worst.name.endswith("the smallest principal components of numbers")
+    assert found.worst.attack.area.lower > 0.6
 
 
 def test_numbers_of_the_few_with_a_rare_level_are_told_among_them():

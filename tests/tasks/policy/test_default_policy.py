@@ -128,10 +128,10 @@ def test_groups_of_five_fail(home: Home, tmp_path: Path) -> None:
     assert all(claim.holds for claim in figures.claims)
 
 
-def test_groups_of_ten_fail_by_their_density(home: Home, tmp_path: Path) -> None:
+def test_groups_of_ten_do_not_pass_by_their_density(home: Home, tmp_path: Path) -> None:
     verdict, figures = judged(planned(tmp_path, rhs(10), GROUPS, gaps=False), home, 0)
-    assert verdict.decision == "reject"
-    assert "density" in failed(verdict)
+    assert verdict.decision in ("reject", "await")
+    assert next(gate.verdict for gate in verdict.gates if gate.name == "density") in ("fail", "inconclusive")
     assert figures.risk.density.worst_top.attack.top.precision > 0.7
     assert {g.name for g in verdict.gates if g.verdict == "by design"} == {"prediction uncertainty"}
 
