@@ -48,12 +48,14 @@ class Views:
     unshrunk : original, reference and release as `anoncore.risk.shrinkage.without_shrinkage` returns them
     parts : (n,) which columns an attacker knows, by the name of each part
     numbers : (n,) columns that are compared among the records of a person's rarest level
+    linear : the numbers of original, reference and release on their own scale, for principal components
     levels : (N, c), (L, c) and (M, c) codes of the levels of original, reference and release
     """
 
     unshrunk: tuple[Floats, Floats, Floats] | None = None
     parts: Mapping[str, Flags] = field(default_factory=dict)
     numbers: Flags | None = None
+    linear: tuple[Floats, Floats, Floats] | None = None
     levels: tuple[Indices, Indices, Indices] | None = None
 
     @classmethod
@@ -72,19 +74,28 @@ class Views:
         known = {NUMBERS: set(names) - set(levels), KEYS: set(names) & set(quasi_identifiers)}
         known |= {name: {names[at] for at in half} for name, half in zip(HALVES, halves, strict=True)}
         parts = {name: _columns(tables, of) for name, of in known.items() if _FEWEST_KNOWN <= len(of) < len(names)}
+        numbers, linear = parts.get(NUMBERS), None
+        # Directions that a method or another tool keeps are straight on the numbers' own scale.
+        x, y, r = tables.on_scale("linear") or (tables.x, tables.y, tables.r)
+        if numbers is not None and r is not None:
+            linear = x[:, numbers], r[:, numbers], y[:, numbers]
         return cls(
             unshrunk=None if unshrunk is None or unshrunk.r is None else (unshrunk.x, unshrunk.r, unshrunk.y),
             parts=parts,
-            numbers=parts.get(NUMBERS),
+            numbers=numbers,
+            linear=linear,
             levels=_codes(tables, levels) if levels else None,
         )
 
 
 def _columns(tables: EncodedTables, names: set[str]) -> Flags:
-    """Return (n,) which columns of the encoded tables are of some variables."""
+    """Return (n,) which columns of the encoded tables are of some variables, without those that say what is missing.
+
+    Several variables are often missing together, so that their flags would be the smallest principal components.
+    """
     flags = np.zeros(tables.x.shape[1], dtype=bool)
     for block in tables.encoder.blocks:
-        flags[block.start : block.end] = block.variable.name in names
+        flags[block.columns] = block.variable.name in names
     return flags
 
 
@@ -196,8 +207,9 @@ def density(
         scores |= {f"{name}, after undoing the shrinkage": values for name, values in after.items()}
     parts = {name: (people[:, columns], points[:, columns]) for name, columns in views.parts.items()}
     halves = [parts.pop(name) for name in HALVES if name in parts]
-    if views.numbers is not None:
-        parts[SMALLEST] = _smallest_components(*parts[NUMBERS])
+    if views.linear is not None:
+        own = np.concatenate([side[rows] for side, rows in zip(views.linear, drawn, strict=False)])
+        parts[SMALLEST] = _smallest_components(own, views.linear[2])
     for part, tables in parts.items():
         scores |= {f"{name}, {part}": values for name, values in _ratios(*tables, codes, (1,)).items()}
     if len(halves) == len(HALVES):
