@@ -25,7 +25,7 @@ from anoncore.utility import UtilityReport
 from tasks.common import values
 from tasks.common.errors import Refused
 
-FORMAT = 3
+FORMAT = 4
 
 
 @dataclass(frozen=True)
