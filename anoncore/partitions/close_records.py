@@ -25,7 +25,7 @@ from anoncore.risk.tail import (
     matched_extremes,
     tail_test,
 )
-from anoncore.risk.within import FEWEST, PAIRED, EqualRecords, ratios, within_test
+from anoncore.risk.within import FEWEST_WITHIN, PAIRED, EqualRecords, ratios, within_test
 
 _MOST = 1000  # isolated people, each of whom is compared with all records of all tables
 _WIDER = 3  # times as many are compared with the original: nobody near in a window is not nobody near at all
@@ -159,7 +159,7 @@ class _FarOut:
         """Find the isolated and the extreme ones, and measure all but what is known of the people."""
         own, tables = measured.others(people.rows), measured.tables
         far, n = extreme_distance(own), len(tables.original)
-        fewest = FEWEST_ISOLATED if tables.others else FEWEST
+        fewest = FEWEST_ISOLATED if tables.others else FEWEST_WITHIN
         most = min(max(math.ceil(ISOLATED * n), math.ceil(fewest / tables.kept)), _MOST)
         # A window has fewer others than the whole table: whoever is extreme there is among these.
         beside = measured.sought(tables.released) if tables.others is None else None

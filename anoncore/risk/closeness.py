@@ -32,7 +32,7 @@ from anoncore.risk.tail import (
     most_isolated,
     tail_test,
 )
-from anoncore.risk.within import FEWEST, PAIRED, EqualRecords, ratios, within_test
+from anoncore.risk.within import FEWEST_WITHIN, PAIRED, EqualRecords, ratios, within_test
 
 NEARER = 0.5  # of the distance to the nearest other, of an isolated record that is met
 _Rows = TypeVar("_Rows", bound=Sized)
@@ -118,31 +118,31 @@ class Closeness:
             # the release leaves out would fill the first.
             farther = np.maximum(self.released.distance, self.own)
             isolated = {f"within {tau:g}": farther, f"within {tau:g}, from the second": self.second}
-            return {name: self._within(tau, level, self._most(apart)) for name, apart in isolated.items()}
+            return {name: self._within(tau, level, self._isolated_within(apart)) for name, apart in isolated.items()}
         within = [tau] if self._as_many is None or tau >= NEARER else [tau, NEARER]
         return {f"within {share:g}": self._isolated(share, level) for share in within}
 
     def _isolated(self, tau: float, level: float) -> TailTest:
         """Return the tail test of the most isolated units, beside that of non-members where there are as many."""
         near, other, own = self._members_by_unit
-        chosen = self._fewest(own, FEWEST_ISOLATED)
+        chosen = self._most_isolated(own, FEWEST_ISOLATED)
         found = tail_test(near[chosen], other[chosen], own[chosen], tau=tau, level=level)
         found = found.with_copies(self._copies(own[chosen]))
         if (others := self._as_many) is None:
             return found
         sides = _by_unit(others.released, others.other, others.own, self.units.nonmembers)
-        chosen = self._fewest(sides[2], FEWEST_ISOLATED)
+        chosen = self._most_isolated(sides[2], FEWEST_ISOLATED)
         return found.beside(tail_test(*(side[chosen] for side in sides), tau=tau, level=level))
 
     def _copies(self, own: Floats) -> int:
         """Return how many copies of units that are apart from others the rows that were searched can hold."""
         return min(math.floor(int((own > 0.0).sum()) * self.kept), self.released.n_released)
 
-    def _most(self, apart: Floats) -> Flags:
+    def _isolated_within(self, apart: Floats) -> Flags:
         """Return which units are most isolated within A, where the choice must treat release and original alike."""
-        return self._fewest(-_least(-apart, self.units.members), FEWEST)
+        return self._most_isolated(-_least(-apart, self.units.members), FEWEST_WITHIN)
 
-    def _fewest(self, apart: Floats, fewest: int) -> Flags:
+    def _most_isolated(self, apart: Floats, fewest: int) -> Flags:
         """Return which units are most isolated, so many that the fewest are expected in the part searched."""
         return most_isolated(apart, min(0.5, max(ISOLATED, fewest / (self.kept * len(apart)))))
 

@@ -14,7 +14,7 @@ from anoncore.risk.tail import TailTest
 
 # Of the close pairs of a person with a point of two samples of one size, those with the other; each pair counts once.
 PAIRED = 2.0 / 3.0
-FEWEST = 20  # isolated people at least; of fewer than 13 no number is conspicuous at the level 0.005
+FEWEST_WITHIN = 20  # isolated people at least; of fewer than 13 no number is conspicuous at the level 0.005
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,8 +36,8 @@ class EqualRecords:
     @classmethod
     def of(cls, asked: Floats, original: Floats, released: Floats) -> EqualRecords:
         """Find what is equal to each of some records (q, n) of the original (N, n), there and in the release (M, n)."""
-        sides = asked, original, released
-        # Sums of one row after the other: equal for equal rows, and for others with a probability of 2⁻⁵⁰ or so.
+        # Sums of one row after the other: equal for equal rows of one layout, for others with a probability of 2⁻⁵⁰.
+        sides = [np.ascontiguousarray(side) for side in (asked, original, released)]
         weights = np.random.default_rng(0).normal(size=asked.shape[1])
         sums = np.concatenate([(side * weights).sum(axis=1) for side in sides])
         kinds = np.unique(sums, return_inverse=True)[1]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from anoncore.errors import AnonymizationError
 from anoncore.kernels import isolation
-from anoncore.kernels.isolation import without_neighbour
+from anoncore.kernels.isolation import far_from, without_neighbour
 from anoncore.kernels.neighbors import nearest, nearest_of_others
 
 
@@ -71,3 +71,15 @@ def test_crowded_and_sorted_points_are_no_exception() -> None:
 def test_a_single_point_has_no_neighbour_to_speak_of() -> None:
     with pytest.raises(AnonymizationError, match="at least two points are needed, got 1"):
         without_neighbour(np.zeros((1, 2)), 1.0)
+
+
+@pytest.mark.parametrize(("points", "others"), [(9000, 7000), (9000, 3), (100, 5000)])
+@pytest.mark.parametrize("reach", [0.0, 0.3, 1.5])
+def test_points_far_from_another_table_are_those_of_a_search_of_all(points, others, reach):
+    rng = np.random.default_rng(points + others)
+    one, other = rng.standard_t(4, size=(points, 3)), rng.standard_t(4, size=(others, 3))
+    other[: min(others, points) // 2] = one[: min(others, points) // 2]
+    places, distances = far_from(one, other, reach)
+    expected = nearest(one, other, 1)[0][:, 0]
+    assert np.array_equal(places, np.flatnonzero(expected > reach))
+    np.testing.assert_allclose(distances, expected[expected > reach], rtol=1e-9)

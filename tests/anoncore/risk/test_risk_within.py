@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from anoncore.risk.closeness import closeness
+from anoncore.risk.within import EqualRecords
 
 ROWS = np.arange(2000)
 
@@ -35,6 +36,14 @@ def test_other_samples_come_no_closer_than_the_level_says(kind, size):
     for name in found[0]:
         low = sum(one[name] < 0.05 for one in found)
         assert low <= 0.05 * 60 + 2 * np.sqrt(0.05 * 0.95 * 60), name
+
+
+def test_equal_records_are_found_whatever_the_layout_of_the_tables():
+    rows = numbers(1, 300)
+    rows = np.hstack([rows, numbers(2, 300), numbers(3, 300)])
+    found = EqualRecords.of(rows[:50], rows, np.asfortranarray(rows))
+    assert (found.original == 1).all()
+    assert (found.released == 1).all()
 
 
 @pytest.mark.parametrize("times", [1, 5, 20])
