@@ -33,6 +33,34 @@ def search(people, caps, rows, marks, best, place):  # type: ignore[no-untyped-d
 
 
 @compiled
+def search_wider(people, known, cap, rows, best):  # type: ignore[no-untyped-def]
+    """Write, for every record and column, the least distance by the known columns and the column."""
+    records, columns = people.shape
+    all_sums = np.empty(min(rows.shape[1], TILE), dtype=np.int32)
+    for start in range(0, rows.shape[1], TILE):
+        end = min(start + TILE, rows.shape[1])
+        sums = all_sums[: end - start]
+        for t in range(records):
+            sums[:] = 0
+            for j in range(columns):
+                if known[j]:
+                    _add(people[t, j], cap, rows[j][start:end], sums)
+            alone = np.int32(sums.min())
+            for j in range(columns):
+                least = alone if known[j] else _least(people[t, j], cap, rows[j][start:end], sums)
+                best[t, j] = min(best[t, j], least)
+
+
+@compiled
+def _least(value, cap, row, sums):  # type: ignore[no-untyped-def]
+    """Return the least sum of a distance with that in one column more."""
+    least = np.int32(2**31 - 1)
+    for i in range(len(sums)):
+        least = min(least, np.int32(sums[i] + _apart(row[i], value, cap)))
+    return least
+
+
+@compiled
 def _apart(one, other, cap):  # type: ignore[no-untyped-def]
     """Return how far two codes are apart, at most the cap: in 32 bits, of which a vector holds twice as many."""
     apart = np.int32(one - other)

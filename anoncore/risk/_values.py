@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from anoncore.kernels.left_out import MISSING, Codes
 from anoncore.microdata import EACH_RECORD, ComparedUnits, Microdata
 from anoncore.risk._checks import Floats
 from anoncore.risk.scores import Certainty, ScoreAttack, score_attack
@@ -57,6 +58,30 @@ def drawn_people(table: Microdata, most: int, rng: np.random.Generator) -> NDArr
     if table.units is not None:
         order = order[np.sort(np.unique(table.units[order], return_index=True)[1])]
     return np.sort(order[:most])
+
+
+def places_among(asked: Floats, released: Floats, unit: int) -> tuple[Codes, Codes]:
+    """Return the places of numbers in the distribution of those asked, from 0 to ``unit``; `MISSING` for NaN."""
+    known = np.sort(asked[~np.isnan(asked)])
+
+    def placed(values: Floats) -> Codes:
+        lower, upper = (np.searchsorted(known, values, side=side) for side in ("left", "right"))
+        shares = (lower + upper) / (2.0 * max(len(known), 1))
+        return np.where(np.isnan(values), MISSING, np.rint(unit * shares)).astype(np.int32)
+
+    return placed(asked), placed(released)
+
+
+def codes_of_values(asked: Floats, released: Floats, unit: int) -> tuple[Codes, Codes]:
+    """Return codes of values, multiples of ``unit``, one for all that no one asked holds; `MISSING` for NaN."""
+    known = np.unique(asked[~np.isnan(asked)])
+
+    def coded(values: Floats) -> Codes:
+        places = np.searchsorted(known, values)
+        held = np.append(known, np.nan)[places] == values
+        return np.where(np.isnan(values), MISSING, unit * np.where(held, places, len(known))).astype(np.int32)
+
+    return coded(asked), coded(released)
 
 
 class SortedValues:

@@ -3,117 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from anoncore.encoding import EncodedTables
-from anoncore.kernels.neighbors import nearest, nearest_of_others
+from anoncore.kernels.threads import in_threads
 from anoncore.microdata.units import ComparedUnits, Units, unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
-from anoncore.risk._trees import boosted
-from anoncore.risk._values import AT_MOST, Flags
-from anoncore.risk.membership import matched_quantiles
+from anoncore.risk._trees import boosted, one_thread
+from anoncore.risk._values import AT_MOST
+from anoncore.risk.density_ratios import ALL_COLUMNS, People, Views, halves_of_units, ratio_scores, uncorrelated
+from anoncore.risk.one_group import in_one_group
 from anoncore.risk.scores import SINGLE, AttackFamily, Certainty, NamedAttack, ScoreAttack, score_attack
 
 if TYPE_CHECKING:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
 TRACING = "tracing"
-NUMBERS, KEYS, HALVES = "numbers alone", "quasi-identifiers alone", ("one half of the variables", "the other half")
-_FEWEST_KNOWN = 3  # variables of a part
-SMALLEST = "the smallest principal components of numbers"
-RAREST = "density ratio, numbers among the rarest level"
-_FAR = 1e3  # standard deviations, where nobody shares a level
+ONE_GROUP = "density ratios, in one group of people"
+_SMOOTHER = "density ratio, 5 neighbours"  # several neighbours hide who is nearest in a group
 _LEAST = 40  # people on each side for a classifier
 _TRAINED = 20_000  # rows that a classifier learns from
-_NEIGHBOURS = (1, 5)
 # Classes of a number, by rank; a share of the variance that is added lest directions without people count; and a spread
 # of a column that is none, in standard deviations.
 _CLASSES, _RIDGE, _STILL = 8, 0.3, 1e-9
-_LEAST_VARIANCE = 0.02  # is added to that of principal components
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Views:
-    """What else an attacker may look at than all columns of the encoded tables.
-
-    Parameters
-    ----------
-    unshrunk : original, reference and release as `anoncore.risk.shrinkage.without_shrinkage` returns them
-    parts : (n,) which columns an attacker knows, by the name of each part
-    numbers : (n,) columns that are compared among the records of a person's rarest level
-    linear : the numbers of original, reference and release on their own scale, for principal components
-    levels : (N, c), (L, c) and (M, c) codes of the levels of original, reference and release
-    """
-
-    unshrunk: tuple[Floats, Floats, Floats] | None = None
-    parts: Mapping[str, Flags] = field(default_factory=dict)
-    numbers: Flags | None = None
-    linear: tuple[Floats, Floats, Floats] | None = None
-    levels: tuple[Indices, Indices, Indices] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        tables: EncodedTables,
-        unshrunk: EncodedTables | None,
-        quasi_identifiers: Sequence[str],
-        rng: np.random.Generator,
-    ) -> Views:
-        """Take parts of the variables that an attacker may know, of at least three: halves are drawn by chance."""
-        blocks = tables.encoder.blocks
-        names = [block.variable.name for block in blocks]
-        levels = [block.variable.name for block in blocks if block.variable.is_categorical]
-        halves = np.array_split(rng.permutation(len(names)), 2)
-        known = {NUMBERS: set(names) - set(levels), KEYS: set(names) & set(quasi_identifiers)}
-        known |= {name: {names[at] for at in half} for name, half in zip(HALVES, halves, strict=True)}
-        parts = {name: _columns(tables, of) for name, of in known.items() if _FEWEST_KNOWN <= len(of) < len(names)}
-        numbers, linear = parts.get(NUMBERS), None
-        # Directions that a method or another tool keeps are straight on the numbers' own scale.
-        x, y, r = tables.on_scale("linear") or (tables.x, tables.y, tables.r)
-        if numbers is not None and r is not None:
-            linear = x[:, numbers], r[:, numbers], y[:, numbers]
-        return cls(
-            unshrunk=None if unshrunk is None or unshrunk.r is None else (unshrunk.x, unshrunk.r, unshrunk.y),
-            parts=parts,
-            numbers=numbers,
-            linear=linear,
-            levels=_codes(tables, levels) if levels else None,
-        )
-
-
-def _columns(tables: EncodedTables, names: set[str]) -> Flags:
-    """Return (n,) which columns of the encoded tables are of some variables, without those that say what is missing.
-
-    Several variables are often missing together, so that their flags would be the smallest principal components.
-    """
-    flags = np.zeros(tables.x.shape[1], dtype=bool)
-    for block in tables.encoder.blocks:
-        flags[block.columns] = block.variable.name in names
-    return flags
-
-
-def _codes(tables: EncodedTables, names: list[str]) -> tuple[Indices, Indices, Indices] | None:
-    """Return codes of the levels of original, reference and release, the same in all; 0 where missing."""
-    if tables.reference is None:
-        return None
-    sides = tables.original, tables.reference, tables.released
-    ends = np.cumsum([len(side) for side in sides])[:-1]
-    columns = [
-        pd.factorize(pd.concat([side.frame[name].astype("object") for side in sides], ignore_index=True))[0] + 1
-        for name in names
-    ]
-    one, other, third = np.split(np.column_stack(columns), ends)
-    return one, other, third
-
-
-ALL_COLUMNS = Views()
 
 
 @dataclass(frozen=True)
@@ -141,13 +57,15 @@ def density(
     people to that of another unit: the ratio allows for people who are near everybody. It is made once more with a
     release whose columns have the distributions of the non-members, where they are apart, and with one whose shrinkage
     is undone, where there is any; with parts of the columns, since columns that were exchanged hide in a distance how
-    near the others are; and with numbers among records, of both sides, that share the rarest of a person's levels. The
-    classifier attack scores people by boosted trees that have learned to distinguish half of the released rows from
-    half of the non-members; members of one half and the non-members of the other are scored with them, in turn, so that
-    no one is scored by what learned from them. The tracing attack adds up, over levels, numbers and eighths of numbers,
-    by how much more frequent what a person holds is in the release than among non-members, decorrelated; and once more
-    with the products of two columns, since a release that keeps the members' covariances tells of each of them by all
-    products together. Each non-member is compared without the own unit.
+    near the others are; with numbers among records, of both sides, that share the rarest of a person's levels; and with
+    the variables that distinguish the other half of the people best (`anoncore.risk.chosen_variables`). All of these
+    ratios are looked at once more in each group of people who share a level or a quarter of a number
+    (`anoncore.risk.one_group`). The classifier attack scores people by boosted trees that have learned to distinguish
+    half of the released rows from half of the non-members; members of one half and the non-members of the other are
+    scored with them, in turn, so that no one is scored by what learned from them. The tracing attack adds up, over
+    levels, numbers and eighths of numbers, by how much more frequent what a person holds is in the release than among
+    non-members, decorrelated; and once more with the products of two columns, since a release that keeps the members'
+    covariances tells of each of them by all products together. Each non-member is compared without the own unit.
 
     Parameters
     ----------
@@ -195,38 +113,15 @@ def density(
     drawn = [np.sort(rng.choice(len(side), min(len(side), AT_MOST), replace=False)) for side in sides]
     sides = [side[rows] for side, rows in zip(sides, drawn, strict=True)]
     people, units = np.concatenate(sides), certainty.units.take(*drawn)
-    codes = units.together(*map(len, sides))
-    scores = _ratios(people, points, codes)
-    matched = matched_quantiles(points, sides[1])
-    if matched is not None:
-        after = _ratios(people, matched, codes)
-        scores |= {f"{name}, after matching the distributions": values for name, values in after.items()}
-    if views.unshrunk is not None:
-        moved = np.concatenate([side[rows] for side, rows in zip(views.unshrunk, drawn, strict=False)])
-        after = _ratios(moved, views.unshrunk[2], codes)
-        scores |= {f"{name}, after undoing the shrinkage": values for name, values in after.items()}
-    parts = {name: (people[:, columns], points[:, columns]) for name, columns in views.parts.items()}
-    halves = [parts.pop(name) for name in HALVES if name in parts]
-    if views.linear is not None:
-        own = np.concatenate([side[rows] for side, rows in zip(views.linear, drawn, strict=False)])
-        parts[SMALLEST] = _smallest_components(own, views.linear[2])
-    for part, tables in parts.items():
-        scores |= {f"{name}, {part}": values for name, values in _ratios(*tables, codes, (1,)).items()}
-    if len(halves) == len(HALVES):
-        # Of each person one half, by chance: two forms would cost the others more than they find.
-        one, other = (next(iter(_ratios(*tables, codes, (1,)).values())) for tables in halves)
-        scores["density ratio, 1 neighbour, half of the variables"] = np.where(rng.random(len(one)) < 0.5, one, other)
-    if views.levels is not None and views.numbers is not None:
-        held = np.concatenate([side[rows] for side, rows in zip(views.levels, drawn, strict=False)])
-        scores[RAREST] = _among_rarest(*parts[NUMBERS], (held, views.levels[2]), codes)
+    ratios = ratio_scores(People(people, len(sides[0]), units), points, views.of_people(*drawn), rng)
+    scores = dict(ratios)
     if len(np.unique(unit_codes(units.nonmembers, len(sides[1])))) > 1:
         scores[TRACING] = _traced(sides[0], sides[1], points, units.nonmembers)
         scores[f"{TRACING} by products"] = _traced_by_products(sides[0], sides[1], points, units.nonmembers)
     learned = _classified(sides[0], sides[1], points, units, rng)
     if learned is not None:
         scores["classifier"] = learned
-    certain = replace(certainty.over(len(scores)), units=units)
-    n = len(sides[0])
+    n, certain = len(sides[0]), replace(certainty.over(len(scores) + 1), units=units)
     times = all_members / len(sides[1])
     attacks = tuple(
         NamedAttack(name, _by_as_many(one, times) if name.startswith(TRACING) else one)
@@ -235,6 +130,11 @@ def density(
         )
     )
     area = attacks[0].attack.area
+    if views.coded is not None:
+        near = {name: values for name, values in ratios.items() if not name.startswith(_SMOOTHER)}
+        top = in_one_group(near, views.coded.take(*drawn).groups, n, certain)
+        # Of all people the area is that of the first form: of one group there is none.
+        attacks += (NamedAttack(ONE_GROUP, ScoreAttack(area, top)),) if top else ()
     return Density(attacks, area.n_members, area.n_nonmembers)
 
 
@@ -245,60 +145,6 @@ def _by_as_many(attack: ScoreAttack, times: float) -> ScoreAttack:
         return attack
     upper = float(ndtr(math.sqrt((1.0 + times) / 2.0) * ndtri(area.upper)))
     return replace(attack, area=area.with_upper(upper))
-
-
-def _ratios(
-    people: Floats, points: Floats, units: Indices | None, neighbours: tuple[int, ...] = _NEIGHBOURS
-) -> dict[str, Floats]:
-    """Return the scores by the ratio of distances, by the number of neighbours, of people those of other units."""
-    largest = 1 if units is None else int(np.bincount(units).max())
-    most = min(neighbours[-1], len(points), len(people) - largest)
-    tiny = 1e-9 * np.sqrt(people.shape[1])
-    if units is None:
-        gaps, _ = nearest(people, people, most, skip_self=True)
-    else:
-        gaps, _ = nearest_of_others(people, people, most, own=units, units=units)
-    among = np.log(gaps + tiny)
-    near = np.log(nearest(people, points, most)[0] + tiny)
-    return {
-        f"density ratio, {k} neighbour{'s'[: k > 1]}": among[:, k - 1] - near[:, k - 1]
-        for k in sorted({min(k, most) for k in neighbours})
-    }
-
-
-def _among_rarest(people: Floats, points: Floats, levels: tuple[Indices, Indices], units: Indices | None) -> Floats:
-    """Return the ratio of distances to the nearest other person and row that hold the rarest of a person's levels."""
-    held, released = levels
-    frequency = np.column_stack([np.bincount(column)[column] for column in held.T])
-    which = frequency.argmin(axis=1)
-    far, tiny = _FAR * np.sqrt(people.shape[1]), 1e-9 * np.sqrt(people.shape[1])
-    among, near = np.full(len(people), far), np.full(len(people), far)
-    for column in range(held.shape[1]):
-        asked = np.flatnonzero(which == column)
-        own, codes = held[asked, column], np.unique(held[asked, column])
-        there, rows, mine = (_by_code(one, codes) for one in (held[:, column], released[:, column], own))
-        for others, beside, places in zip(there, rows, mine, strict=True):
-            persons = asked[places]
-            if len(beside):
-                near[persons] = nearest(people[persons], points[beside], 1)[0][:, 0]
-            # Who shares the level with the own unit alone is near to nobody.
-            if units is None and len(others) > 1:
-                itself = np.searchsorted(others, persons)
-                among[persons] = nearest(people[persons], people[others], 1, skip_self=itself)[0][:, 0]
-            elif units is not None and len(np.unique(units[others])) > 1:
-                shared = units[persons], units[others]
-                among[persons] = nearest_of_others(people[persons], people[others], 1, own=shared[0], units=shared[1])[
-                    0
-                ][:, 0]
-    return np.asarray(np.log(among + tiny) - np.log(near + tiny))
-
-
-def _by_code(column: Indices, codes: Indices) -> list[Indices]:
-    """Return the places of each of some codes in a column, ascending."""
-    order = np.argsort(column, kind="stable")
-    ordered = column[order]
-    starts, ends = np.searchsorted(ordered, codes), np.searchsorted(ordered, codes, side="right")
-    return [order[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
 def _traced(members: Floats, nonmembers: Floats, points: Floats, units: Units | None) -> Floats:
@@ -319,9 +165,10 @@ def _traced(members: Floats, nonmembers: Floats, points: Floats, units: Units | 
     excess_over_others = released - (own.sum(axis=0) - sums) / np.maximum(len(own) - held, 1)[:, None]
     width = traits.shape[1]
     covariance = np.cov(traits, rowvar=False).reshape(width, width) + _RIDGE * np.eye(width)
-    weighed = np.linalg.solve(covariance, (traits - traits.mean(axis=0)).T).T
-    of_nonmembers = np.einsum("ij,ij->i", weighed[len(members) :], excess_over_others[codes])
-    return np.concatenate([weighed[: len(members)] @ excess, of_nonmembers])
+    traits -= traits.mean(axis=0)
+    of_members = traits[: len(members)] @ np.linalg.solve(covariance, excess)
+    weighed = np.linalg.solve(covariance, excess_over_others.T).T
+    return np.concatenate([of_members, np.einsum("ij,ij->i", traits[len(members) :], weighed[codes])])
 
 
 def _traced_by_products(members: Floats, nonmembers: Floats, points: Floats, units: Units | None) -> Floats:
@@ -331,7 +178,7 @@ def _traced_by_products(members: Floats, nonmembers: Floats, points: Floats, uni
     difference. Columns are normal scores in uncorrelated units, by all people.
     """
     people = np.concatenate([members, nonmembers])
-    z, released = _uncorrelated(*_normal_scores(people, points))
+    z, released = uncorrelated(*_normal_scores(people, points))
     n, codes = len(members), unit_codes(units, len(nonmembers))
     own, held = z[n:], np.bincount(codes)
     mean, second = released.mean(axis=0), released.T @ released / len(released)
@@ -359,23 +206,6 @@ def _normal_scores(people: Floats, points: Floats) -> tuple[Floats, Floats]:
             rank = np.searchsorted(ordered, table[:, at], "left") + np.searchsorted(ordered, table[:, at], "right")
             scores[:, at] = ndtri((rank + 1.0) / (2.0 * len(ordered) + 2.0))
     return sides
-
-
-def _uncorrelated(people: Floats, points: Floats) -> tuple[Floats, Floats]:
-    """Return both tables in principal components of people, of about unit variance."""
-    middle, spread = people.mean(axis=0), people.std(axis=0)
-    varies = spread > _STILL
-    people, points = ((table - middle)[:, varies] / spread[varies] for table in (people, points))
-    variances, axes = np.linalg.eigh(people.T @ people / len(people))
-    axes = axes / np.sqrt(np.maximum(variances, 0.0) + _LEAST_VARIANCE)
-    return people @ axes, points @ axes
-
-
-def _smallest_components(people: Floats, points: Floats) -> tuple[Floats, Floats]:
-    """Return both tables in the half of the principal components of people that vary least."""
-    one, other = _uncorrelated(people, points)
-    half = max(one.shape[1] // 2, 1)
-    return one[:, :half], other[:, :half]
 
 
 def _squares(rows: Floats) -> Floats:
@@ -412,18 +242,19 @@ def _classified(
     codes = [unit_codes(of, len(side)) for side, of in sides]
     if min(len(np.unique(one)) for one in codes) < _LEAST:
         return None
-    halves = [_halves(one, rng) for one in codes]
+    halves = [halves_of_units(one, rng) for one in codes]
     scores = np.empty(len(members)), np.empty(len(nonmembers))
-    for fold in (0, 1):
-        trees = _trained(points[halves[2][fold]], nonmembers[halves[1][fold]], rng)
-        for side, (people, rows) in enumerate(((members, halves[0][fold]), (nonmembers, halves[1][1 - fold]))):
-            scores[side][rows] = trees.decision_function(people[rows])
+    draws = rng.spawn(2)
+
+    def score(fold: int) -> None:
+        trees = _trained(points[halves[2][fold]], nonmembers[halves[1][fold]], draws[fold])
+        with one_thread():
+            for side, (people, rows) in enumerate(((members, halves[0][fold]), (nonmembers, halves[1][1 - fold]))):
+                scores[side][rows] = trees.decision_function(people[rows])
+
+    for _ in in_threads(score, (0, 1)):
+        pass
     return np.concatenate(scores)
-
-
-def _halves(codes: Indices, rng: np.random.Generator) -> list[Indices]:
-    """Return the records of either half of the units."""
-    return [np.flatnonzero(np.isin(codes, half)) for half in np.array_split(rng.permutation(int(codes.max()) + 1), 2)]
 
 
 def _trained(points: Floats, nonmembers: Floats, rng: np.random.Generator) -> HistGradientBoostingClassifier:

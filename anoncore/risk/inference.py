@@ -10,12 +10,20 @@ from typing import ClassVar
 import numpy as np
 
 from anoncore.kernels.left_out import MISSING, Codes, nearest_without_each
+from anoncore.kernels.threads import in_threads
 from anoncore.microdata import Microdata
 from anoncore.parameters import between, not_below
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._proportions import Difference, Proportion, difference, proportion
 from anoncore.risk._trees import boosted, one_thread
-from anoncore.risk._values import Flags, aligned_values, drawn_people, shared_variables
+from anoncore.risk._values import (
+    Flags,
+    aligned_values,
+    codes_of_values,
+    drawn_people,
+    places_among,
+    shared_variables,
+)
 from anoncore.risk.verdicts import Verdict, three_way, worst_of
 
 PERCENT = (1, 2, 5, 10, 25, 100)  # most confident guesses looked at, in per cent
@@ -296,8 +304,8 @@ class _Search:
             members, published, others = aligned_values(tables, name)
             asked, answers = np.concatenate([members[drawn[0]], others[drawn[1]]]), published[order]
             numeric.append(all(table.schema[name].kind == "continuous" for table in tables))
-            exact.append(_values(asked, answers))
-            coded.append(_places(asked, answers) if numeric[-1] else exact[-1])
+            exact.append(codes_of_values(asked, answers, _UNIT))
+            coded.append(places_among(asked, answers, _UNIT) if numeric[-1] else exact[-1])
         (people, rows), (exact_people, exact_rows) = (zip(*codes, strict=True) for codes in (coded, exact))
         return cls(
             names,
@@ -343,40 +351,19 @@ class _Search:
         right, confidence = np.zeros(self.people.shape, dtype=bool), np.zeros(self.people.shape)
         tried = np.zeros(len(self.names), dtype=bool)
         rows, seed = self.rows[:, :_TRAINED].T, int(rng.integers(2**31))
-        with one_thread():
-            for j in grown:
-                there = rows[:, j] != MISSING
-                halves = _halves(rows[there, j], self.people[:, j], numeric=bool(self.numeric[j]))
-                if halves is not None:
-                    tried[j] = True
-                    learned = _features(rows[there], j), halves[0]
-                    probability = _probability(learned, _features(self.people, j), rounds, seed)
-                    right[:, j], confidence[:, j] = (probability > 0.5) == halves[1], np.abs(probability - 0.5)
+
+        def guess(j: int) -> None:
+            there = rows[:, j] != MISSING
+            halves = _halves(rows[there, j], self.people[:, j], numeric=bool(self.numeric[j]))
+            if halves is not None:
+                tried[j] = True
+                learned = _features(rows[there], j), halves[0]
+                probability = _probability(learned, _features(self.people, j), rounds, seed)
+                right[:, j], confidence[:, j] = (probability > 0.5) == halves[1], np.abs(probability - 0.5)
+
+        for _ in in_threads(guess, grown.tolist()):
+            pass
         return right, confidence, tried
-
-
-def _places(asked: Floats, released: Floats) -> tuple[Codes, Codes]:
-    """Return the places of numbers in the distribution of those asked, in thousandths."""
-    known = np.sort(asked[~np.isnan(asked)])
-
-    def placed(values: Floats) -> Codes:
-        lower, upper = (np.searchsorted(known, values, side=side) for side in ("left", "right"))
-        shares = (lower + upper) / (2.0 * max(len(known), 1))
-        return np.where(np.isnan(values), MISSING, np.rint(_UNIT * shares)).astype(np.int32)
-
-    return placed(asked), placed(released)
-
-
-def _values(asked: Floats, released: Floats) -> tuple[Codes, Codes]:
-    """Return codes of values, one for all that no one asked about holds."""
-    known = np.unique(asked[~np.isnan(asked)])
-
-    def coded(values: Floats) -> Codes:
-        places = np.searchsorted(known, values)
-        held = np.append(known, np.nan)[places] == values
-        return np.where(np.isnan(values), MISSING, _UNIT * np.where(held, places, len(known))).astype(np.int32)
-
-    return coded(asked), coded(released)
 
 
 def _halves(released: Codes, asked: Codes, *, numeric: bool) -> tuple[Flags, Flags] | None:
@@ -397,7 +384,8 @@ def _halves(released: Codes, asked: Codes, *, numeric: bool) -> tuple[Flags, Fla
 def _probability(learned: tuple[Floats, Flags], asked: Floats, rounds: int, seed: int) -> Floats:
     """Return (P,) probabilities by trees that learned from features and answers."""
     trees = boosted(*learned, seed, max_iter=rounds, max_leaf_nodes=8, max_bins=32, learning_rate=0.3)
-    return np.asarray(trees.predict_proba(asked)[:, 1])
+    with one_thread():
+        return np.asarray(trees.predict_proba(asked)[:, 1])
 
 
 def _features(table: Codes, variable: int) -> Floats:

@@ -17,7 +17,9 @@ from anoncore.risk._values import aligned_values, shared_variables
 _UNKNOWN = 0.01  # share of released values that another sample of the population may have and these have not
 _BINS = 5  # of a number that a level is seen beside
 _CONTEXTS = 30  # variables that a level is seen beside
+_UNLIKELY = 7.0  # −log of the probability, by variable, that chance explains levels that no one else has
 _NATS = 15.0  # −log of the probability that chance explains what is found
+_TILTS = np.geomspace(1e-3, 5.0, 40)  # among which Chernoff's bound is the best
 _CLOSER = 0.5  # share of the distance to the original that may be left once levels are renamed
 
 
@@ -27,7 +29,8 @@ class Relabelling:
 
     Parameters
     ----------
-    unknown : variables with more than 1 % of released values that are levels of neither original nor reference
+    unknown : variables with more than 1 % of released values that are levels of neither original nor reference, and
+        more than chance explains
     renamed : variables whose levels fit the original's under other names
     n_variables : variables with levels, looked at
     """
@@ -49,7 +52,8 @@ def relabelling(original: Microdata, released: Microdata, reference: Microdata |
 
     Attacks compare levels by name. A release that keeps records under other names would seem to share nothing with
     them. Named are variables (1) with more than 1 % of released values that no one in the original or the reference
-    has, whether renamed or merged; (2) whose released levels are likelier those of the original by another assignment,
+    has, whether renamed or merged, where chance explains as many with a probability below e⁻⁷ over the number of such
+    variables; (2) whose released levels are likelier those of the original by another assignment,
     by their counts or by their counts beside one other variable, with a likelihood ratio of e¹⁵ or more (to the power
     of the records of a statistical unit, on average) for each two levels, where that leaves at most half of the total
     variation; (3) whose combinations with following variables have exactly the original's counts, but for the order,
@@ -65,6 +69,9 @@ def relabelling(original: Microdata, released: Microdata, reference: Microdata |
 
     Notes
     -----
+    By chance a level that t of all records have is in the release alone with probability qᵗ, q being the release's
+    share of all records; the number of records with such levels is bounded as Chernoff's.
+
     Source: the likelihood ratio of two simple hypotheses exceeds e^t with probability at most e^(−t) under the first;
     the most probable count of a cell has about the probability 1/√(2πn); assignment by Kuhn 1955. Claim: none; levels
     of equal frequency that are associated with nothing are distinguished by (3) alone.
@@ -83,19 +90,29 @@ def relabelling(original: Microdata, released: Microdata, reference: Microdata |
     names = shared_variables(tables)
     levels = [name for name in names if original.schema[name].is_categorical or released.schema[name].is_categorical]
     columns = {name: aligned_values(tables, name) for name in names}
-    unknown = [name for name in levels if _has_others(columns[name])]
-    coded = {name: _codes(columns[name][:2], binned=name not in levels) for name in names}
     # Records of one unit repeat what it is: as much evidence as there are records would be too much.
-    nats = _NATS * len(original) / max(1, original.n_units)
+    repeated = len(original) / max(1, original.n_units)
+    least = repeated * (_UNLIKELY + math.log(max(1, len(levels))))
+    unknown = [name for name in levels if _has_others(columns[name], least)]
+    coded = {name: _codes(columns[name][:2], binned=name not in levels) for name in names}
+    nats = _NATS * repeated
     renamed = [name for name in levels if name not in unknown and _fits_better(name, coded, nats)]
     renamed += [name for window in _windows([coded[name] for name in levels]) for name in (levels[i] for i in window)]
     return Relabelling(tuple(unknown), tuple(name for name in levels if name in renamed), len(levels))
 
 
-def _has_others(sides: Sequence[Floats]) -> bool:
-    known = np.concatenate([sides[0], *sides[2:]])
-    held = sides[1][~np.isnan(sides[1])]
-    return bool(len(held)) and bool(np.isin(held, known, invert=True).mean() > _UNKNOWN)
+def _has_others(sides: Sequence[Floats], least: float) -> bool:
+    """Return whether the release has levels that nobody else has, and chance explains them with less than e^−least."""
+    known, held = (side[~np.isnan(side)] for side in (np.concatenate([sides[0], *sides[2:]]), sides[1]))
+    alone = np.isin(held, known, invert=True)
+    if not len(held) or alone.mean() <= _UNKNOWN:
+        return False
+    counts = np.unique(np.concatenate([known, held]), return_counts=True)[1].astype(np.float64)
+    by_chance = counts * math.log(len(held) / (len(known) + len(held)))
+    with np.errstate(divide="ignore"):
+        elsewhere = np.log1p(-np.exp(by_chance))
+    bounds = [t * alone.sum() - np.logaddexp(elsewhere, by_chance + t * counts).sum() for t in _TILTS]
+    return bool(max(bounds) > least)
 
 
 def _codes(sides: Sequence[Floats], *, binned: bool) -> tuple[Indices, Indices]:

@@ -21,7 +21,8 @@ from anoncore.risk.closeness import Closeness, closeness, compared_with
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
 from anoncore.risk.comparison import MEASURES, Comparison, ComparisonSettings, compare_matched, compare_measures
 from anoncore.risk.copied_parts import CopiedParts, copied_parts, with_halves
-from anoncore.risk.density import Density, Views, density
+from anoncore.risk.density import Density, density
+from anoncore.risk.density_ratios import Views
 from anoncore.risk.disclosure import Disclosure, DisclosureSettings, disclosure_risk
 from anoncore.risk.dominance import Dominance, dominance
 from anoncore.risk.group_figures import GroupFigures, group_figures

@@ -213,7 +213,7 @@ def top_scores(members: ArrayLike, nonmembers: ArrayLike, *, confidence: float =
     thresholds = np.unique(merged[np.array(ranks) - 1])
     above = _at_least(one, thresholds), _at_least(other, thresholds)
     looked_at, base = above[0] + above[1], len(one) / total
-    accepted = _accepted(looked_at / total, base)
+    accepted = accepted_share(looked_at / total, base)
     counts = above[0] > looked_at * accepted
     by_chance, by_accepted = (np.asarray(binom.sf(above[0] - 1, looked_at, share)) for share in (base, accepted))
     worst, order = int(np.lexsort((by_chance, ~counts))[0]), np.argsort(looked_at)
@@ -226,8 +226,19 @@ def top_scores(members: ArrayLike, nonmembers: ArrayLike, *, confidence: float =
     return TopScores(n, hits, hits / n, lower, p, accepted_p, base)
 
 
-def _accepted(share: Floats, baseline: float) -> Floats:
-    """Return the share of members among the highest scores, of so many of all records, where the area is 0.55."""
+def accepted_share(share: Floats, baseline: float | Floats) -> Floats:
+    """Return the share of members among the highest scores, of so many of all records, where the area is 0.55.
+
+    Parameters
+    ----------
+    share : of the records that are among the highest scores
+    baseline : share of members among all records
+
+    Examples
+    --------
+    >>> accepted_share(np.array([0.1, 1.0]), 0.5).round(2).tolist()
+    [0.58, 0.5]
+    """
     threshold = norm.isf(share) + baseline * _ACCEPTED
     members, others = baseline * norm.sf(threshold - _ACCEPTED), (1.0 - baseline) * norm.sf(threshold)
     return np.asarray(np.where(share < 1.0, members / np.maximum(members + others, 1e-300), baseline))

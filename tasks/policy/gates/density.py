@@ -13,8 +13,10 @@ GATE = family_gate(
     "people.",
     description="Members are distinguished from non-members by the ratio of the distance to their nearest and fifth "
     "nearest released row and to other people, also once the columns of the release have the distributions of the "
-    "reference where they are apart, by the numbers, the quasi-identifiers or half of the variables alone, and by "
-    "numbers among records with the rarest of a person's levels; by tracing (how much more frequent a person's values, "
+    "reference where they are apart, by the numbers, the quasi-identifiers or half of the variables alone, by numbers "
+    "among records with the rarest of a person's levels, by the variables that distinguish the other half of the "
+    "people best, and by the highest of these ratios in each group of people with one level or a quarter of a number; "
+    "by tracing (how much more frequent a person's values, "
     "and products of two columns, are in the release than in the reference); and by boosted trees trained to "
     "distinguish released rows from the reference.",
     of_everybody=True,

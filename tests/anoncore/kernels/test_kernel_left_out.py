@@ -1,8 +1,8 @@
-"""Nearest rows by all columns but one: as a loop finds them."""
+"""Nearest rows by some columns less one, or with one more: as a loop finds them."""
 
 import numpy as np
 
-from anoncore.kernels.left_out import MISSING, NONE, nearest_without_each
+from anoncore.kernels.left_out import MISSING, NONE, nearest_with_each, nearest_without_each
 
 
 def test_distances_and_rows_are_those_of_a_loop():
@@ -20,3 +20,23 @@ def test_distances_and_rows_are_those_of_a_loop():
             assert (distance[t, j], place[t, j]) == (expected.min(), expected.argmin())
     assert (distance[:, 4] == NONE).all()
     assert (place[:, 4] == -1).all()
+
+
+def test_distances_with_one_column_more_are_those_of_a_loop():
+    draw = np.random.default_rng(1)
+    people, rows = draw.integers(0, 1000, (20, 5)), draw.integers(0, 1000, (5, 2100))
+    people[draw.random(people.shape) < 0.1] = MISSING
+    rows[draw.random(rows.shape) < 0.1] = MISSING
+    known = np.array([True, False, False, True, False])
+    found = nearest_with_each(people.astype(np.int32), known, 300, rows.astype(np.int32))
+    gaps = np.minimum(np.abs(rows - people[:, :, None]), 300)
+    for j in range(5):
+        columns = known.copy()
+        columns[j] = True
+        np.testing.assert_array_equal(found[:, j], gaps[:, columns].sum(axis=1).min(axis=1))
+
+
+def test_without_rows_nothing_is_near():
+    assert (
+        nearest_with_each(np.zeros((2, 3), np.int32), np.ones(3, bool), 9, np.zeros((3, 0), np.int32)) == NONE
+    ).all()

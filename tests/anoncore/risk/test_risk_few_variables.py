@@ -1,0 +1,127 @@
+"""Density ratios in a few variables, and in one group of people: who is found, and that nobody is found by chance."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import kstest
+
+from anoncore.microdata import ComparedUnits, Microdata, Schema, Variable
+from anoncore.risk import measure_risk
+from anoncore.risk.chosen_variables import UNIT, CodedPeople, by_chosen_variables
+from anoncore.risk.one_group import in_one_group
+from anoncore.risk.scores import Certainty
+
+NAMES = [f"x{j}" for j in range(12)]
+SCHEMA = Schema([Variable(name, "continuous") for name in NAMES])
+
+
+def halves(n, draw):
+    order = draw.permutation(2 * n)
+    return [np.sort(order[:n]), np.sort(order[n:])]
+
+
+def coded(members, released, others, numeric=None):
+    """Return tables of numbers from 0 to 1 as codes."""
+    codes = [np.rint(UNIT * table).astype(np.int32) for table in (members, released, others)]
+    of = np.ones(members.shape[1], dtype=bool) if numeric is None else numeric
+    return CodedPeople(np.concatenate([codes[0], codes[2]]), np.ascontiguousarray(codes[1].T), of, len(members))
+
+
+def area(scores, n):
+    return (scores[:n, None] > scores[None, n:]).mean() + (scores[:n, None] == scores[None, n:]).mean() / 2.0
+
+
+@pytest.mark.parametrize("kept", [(2, 5, 9), (0, 1, 2, 3, 4, 5, 6, 7)])
+def test_what_is_kept_of_each_person_is_found_beside_the_values_of_others(kept):
+    draw = np.random.default_rng(len(kept))
+    members, others, released = draw.normal(size=(3, 1500, 12))
+    released[:, kept] = members[:, kept] + 0.1 * draw.normal(size=(1500, len(kept)))
+    a, c, b = (Microdata(pd.DataFrame(t, columns=NAMES), SCHEMA) for t in (members, released, others))
+    found = {one.name: one.attack.area for one in measure_risk(a, c, b, rng=np.random.default_rng(1)).density.attacks}
+    assert found["density ratio, variables chosen by the other half of the people"].lower > 0.55
+    if len(kept) == 3:
+        assert found["density ratio, 1 neighbour"].auc < 0.55
+
+
+def test_nobody_is_scored_by_a_choice_that_knew_them():
+    areas = []
+    for seed in range(40):
+        draw = np.random.default_rng(seed)
+        members, others, released = draw.random(size=(3, 120, 6)).round(1)
+        scores = by_chosen_variables(coded(members, released, others), halves(120, draw), draw)
+        areas.append(area(scores, 120))
+    error = np.std(areas) / np.sqrt(len(areas))
+    assert abs(np.mean(areas) - 0.5) < 3.0 * error
+    assert np.std(areas) == pytest.approx(np.sqrt(1.0 / 6.0 / 120), rel=0.4)
+
+
+def test_too_few_people_or_variables_are_not_tried():
+    draw = np.random.default_rng(0)
+    tables = draw.random(size=(3, 30, 4))
+    assert by_chosen_variables(coded(*tables), halves(30, draw), draw) is None
+    tables = draw.random(size=(3, 100, 1))
+    assert by_chosen_variables(coded(*tables), halves(100, draw), draw) is None
+
+
+def test_codes_tell_levels_missing_values_and_what_nobody_holds_apart():
+    schema = Schema([Variable("x", "continuous"), Variable("level", "nominal", levels=list("abc"))])
+    tables = [
+        Microdata(pd.DataFrame({"x": x, "level": level}), schema)
+        for x, level in (([1.0, 2.0], ["a", None]), ([9.0], ["c"]), ([np.nan, 3.0], ["b", "a"]))
+    ]
+    found = CodedPeople.of(*tables)
+    people, rows = found.levels
+    assert people.ravel().tolist() == [1, 0, 2, 1]
+    assert rows.ravel().tolist() == [3]
+    assert found.rows[0, 0] == UNIT
+    by_quarters, by_level = found.groups
+    assert by_level.tolist() == [0, -1, 1, 0]
+    assert by_quarters[2] == -1
+    assert by_quarters[[0, 1, 3]].tolist() == [0, 1, 3]
+
+
+def test_members_of_one_group_stand_out():
+    draw = np.random.default_rng(2)
+    group, score = draw.integers(0, 20, 4000), draw.normal(size=4000)
+    score[:2000][group[:2000] == 7] += 2.0
+    found = in_one_group({"other": draw.normal(size=4000), "score": score}, [group], 2000, Certainty())
+    assert found.p < 1e-8
+    assert found.accepted_p < 1e-6
+    assert found.n < 200
+    assert found.precision > 0.8 > found.lower > 0.5
+
+
+def test_groups_by_chance_do_not():
+    p = []
+    for seed in range(150):
+        draw = np.random.default_rng(seed)
+        groups = [draw.integers(0, k, 800) for k in (2, 5, 8)]
+        p.append(in_one_group({"score": draw.normal(size=800)}, groups, 400, Certainty()).p)
+    assert np.mean(np.array(p) < 0.05) < 0.08
+    assert kstest(p, "uniform", alternative="greater").pvalue > 0.01
+
+
+def test_a_group_needs_twenty_units_of_either_side_and_at_most_half_of_all():
+    draw = np.random.default_rng(3)
+    score, few = {"score": draw.normal(size=200)}, np.repeat([0, 1, 1, 0], [19, 81, 81, 19])
+    assert in_one_group(score, [few], 100, Certainty()) is None
+    assert in_one_group(score, [np.zeros(200, dtype=int)], 100, Certainty()) is None
+    records = ComparedUnits(np.arange(100) // 4, np.arange(100) // 4)
+    alternating = np.arange(200) % 2
+    assert in_one_group(score, [alternating], 100, Certainty()) is not None
+    # Twenty-five units, of whom each has two records in either group, are more than half of all.
+    assert in_one_group(score, [alternating], 100, Certainty(units=records)) is None
+
+
+def test_records_of_a_unit_do_not_add_to_what_is_shown():
+    draw = np.random.default_rng(4)
+    group, score = np.tile(np.repeat(np.arange(4), 60), 2), draw.normal(size=480)
+    score[:60] += 2.0
+    alone, many = (
+        in_one_group({"score": np.repeat(score, times)}, [np.repeat(group, times)], 240 * times, Certainty(units=units))
+        for times, units in (
+            (1, ComparedUnits()),
+            (5, ComparedUnits(np.repeat(np.arange(240), 5), np.repeat(np.arange(240), 5))),
+        )
+    )
+    assert (alone.n, alone.members, alone.p) == (many.n, many.members, many.p)
