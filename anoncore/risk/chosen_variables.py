@@ -21,7 +21,7 @@ _OPERATIONS = 20e9  # of the distances that a choice takes, which limits the peo
 _VARIABLES = 40  # of more a random choice
 _LEVELS = 8000  # of a variable, whose codes have to stay below those of `anoncore.kernels.left_out`
 _WIDENED, _SIZES = 6, (3, 4, 5)  # the best combinations that are made wider, and the sizes they reach
-_QUARTERS = 4
+_QUARTERS, _FEW_LEVELS, _PAIRS = 4, 20, 60  # parts of a number, levels, and pairs of variables that make groups
 _SEARCHES = 60  # for nearest rows that a choice takes, about
 
 
@@ -61,13 +61,18 @@ class CodedPeople:
         chosen = np.concatenate([members, self.n_members + nonmembers])
         return CodedPeople(self.people[chosen], self.rows, self.numeric, len(members))
 
-    @property
-    def groups(self) -> list[Indices]:
-        """Codes of groups of people: (P,) for each variable, by its levels or by quarters of its numbers."""
+    def groups(self, rng: np.random.Generator) -> Iterator[Indices]:
+        """Give codes of groups, (P,): by levels or by quarters of numbers; by both levels, of some pairs of variables.
+
+        Not by levels of which there are many: hardly anyone shares two of them.
+        """
         shares = np.where(self.numeric, UNIT // _QUARTERS + 1, UNIT)
-        return [
-            np.maximum(column // share, -1).astype(np.intp) for column, share in zip(self.people.T, shares, strict=True)
-        ]
+        codes = np.maximum(self.people // shares, -1).astype(np.intp) + 1
+        yield from codes.T
+        few = np.flatnonzero(~self.numeric & (codes.max(axis=0) <= _FEW_LEVELS))
+        pairs = np.array([(i, j) for i in few for j in few if i < j])
+        for i, j in pairs[rng.permutation(len(pairs))[:_PAIRS]]:
+            yield codes[:, i] * (_FEW_LEVELS + 1) + codes[:, j]
 
     @property
     def levels(self) -> tuple[Indices, Indices]:

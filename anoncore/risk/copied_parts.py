@@ -9,10 +9,9 @@ from typing import ClassVar
 import numpy as np
 from scipy.stats import norm
 
-from anoncore.kernels.threads import in_threads
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats
-from anoncore.risk._trees import boosted, one_thread
+from anoncore.risk._trees import boosted
 from anoncore.risk._values import ComparedPeople, Flags
 from anoncore.risk.partial_copies import HALF, ScoredHalves
 
@@ -118,9 +117,7 @@ def copied_parts(
     people = ComparedPeople.of(original, released, reference, rng)
     if people is None or min(people.n_units) < _LEAST:
         return None
-    asked = list(_parts(people, quasi_identifiers))
-    draws = zip(asked, rng.spawn(len(asked)), strict=True)
-    parts = tuple(in_threads(lambda one: _tested(people, *one[0], one[1]), draws))
+    parts = tuple(_tested(people, name, part, rng) for name, part in _parts(people, quasi_identifiers))
     return CopiedParts(parts, *people.n_units) if parts else None
 
 
@@ -177,7 +174,6 @@ def _weights(known: Floats, released: Floats, part: Flags, rng: np.random.Genera
     settings = {"max_iter": 150, "max_leaf_nodes": 20, "min_samples_leaf": 15, "l2_regularization": 5.0}
     trees = boosted(rows[:, present], labels, int(rng.integers(2**31)), **settings)
     # Odds of equally many: records that are weighed instead make trees ten times slower.
-    with one_thread():
-        logs = trees.decision_function(released[:, present]) - np.log(_RECOMBINED)
+    logs = trees.decision_function(released[:, present]) - np.log(_RECOMBINED)
     odds = np.exp(np.clip(logs, -_CERTAIN, _CERTAIN))
     return np.asarray(odds / (1.0 + _COPIED * (odds - 1.0)))

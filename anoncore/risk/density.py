@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from anoncore.kernels.threads import in_threads
 from anoncore.microdata.units import ComparedUnits, Units, unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
-from anoncore.risk._trees import boosted, one_thread
+from anoncore.risk._trees import boosted
 from anoncore.risk._values import AT_MOST
 from anoncore.risk.density_ratios import ALL_COLUMNS, People, Views, halves_of_units, ratio_scores, uncorrelated
 from anoncore.risk.one_group import in_one_group
@@ -132,7 +131,7 @@ def density(
     area = attacks[0].attack.area
     if views.coded is not None:
         near = {name: values for name, values in ratios.items() if not name.startswith(_SMOOTHER)}
-        top = in_one_group(near, views.coded.take(*drawn).groups, n, certain)
+        top = in_one_group(near, views.coded.take(*drawn).groups(rng), n, certain, rng)
         # Of all people the area is that of the first form: of one group there is none.
         attacks += (NamedAttack(ONE_GROUP, ScoreAttack(area, top)),) if top else ()
     return Density(attacks, area.n_members, area.n_nonmembers)
@@ -244,16 +243,10 @@ def _classified(
         return None
     halves = [halves_of_units(one, rng) for one in codes]
     scores = np.empty(len(members)), np.empty(len(nonmembers))
-    draws = rng.spawn(2)
-
-    def score(fold: int) -> None:
-        trees = _trained(points[halves[2][fold]], nonmembers[halves[1][fold]], draws[fold])
-        with one_thread():
-            for side, (people, rows) in enumerate(((members, halves[0][fold]), (nonmembers, halves[1][1 - fold]))):
-                scores[side][rows] = trees.decision_function(people[rows])
-
-    for _ in in_threads(score, (0, 1)):
-        pass
+    for fold in (0, 1):
+        trees = _trained(points[halves[2][fold]], nonmembers[halves[1][fold]], rng)
+        for side, (people, rows) in enumerate(((members, halves[0][fold]), (nonmembers, halves[1][1 - fold]))):
+            scores[side][rows] = trees.decision_function(people[rows])
     return np.concatenate(scores)
 
 

@@ -10,7 +10,6 @@ from typing import ClassVar
 import numpy as np
 
 from anoncore.kernels.left_out import MISSING, Codes, nearest_without_each
-from anoncore.kernels.threads import in_threads
 from anoncore.microdata import Microdata
 from anoncore.parameters import between, not_below
 from anoncore.risk._checks import Floats, Indices
@@ -351,18 +350,15 @@ class _Search:
         right, confidence = np.zeros(self.people.shape, dtype=bool), np.zeros(self.people.shape)
         tried = np.zeros(len(self.names), dtype=bool)
         rows, seed = self.rows[:, :_TRAINED].T, int(rng.integers(2**31))
-
-        def guess(j: int) -> None:
-            there = rows[:, j] != MISSING
-            halves = _halves(rows[there, j], self.people[:, j], numeric=bool(self.numeric[j]))
-            if halves is not None:
-                tried[j] = True
-                learned = _features(rows[there], j), halves[0]
-                probability = _probability(learned, _features(self.people, j), rounds, seed)
-                right[:, j], confidence[:, j] = (probability > 0.5) == halves[1], np.abs(probability - 0.5)
-
-        for _ in in_threads(guess, grown.tolist()):
-            pass
+        with one_thread():
+            for j in grown:
+                there = rows[:, j] != MISSING
+                halves = _halves(rows[there, j], self.people[:, j], numeric=bool(self.numeric[j]))
+                if halves is not None:
+                    tried[j] = True
+                    learned = _features(rows[there], j), halves[0]
+                    probability = _probability(learned, _features(self.people, j), rounds, seed)
+                    right[:, j], confidence[:, j] = (probability > 0.5) == halves[1], np.abs(probability - 0.5)
         return right, confidence, tried
 
 
@@ -384,8 +380,7 @@ def _halves(released: Codes, asked: Codes, *, numeric: bool) -> tuple[Flags, Fla
 def _probability(learned: tuple[Floats, Flags], asked: Floats, rounds: int, seed: int) -> Floats:
     """Return (P,) probabilities by trees that learned from features and answers."""
     trees = boosted(*learned, seed, max_iter=rounds, max_leaf_nodes=8, max_bins=32, learning_rate=0.3)
-    with one_thread():
-        return np.asarray(trees.predict_proba(asked)[:, 1])
+    return np.asarray(trees.predict_proba(asked)[:, 1])
 
 
 def _features(table: Codes, variable: int) -> Floats:

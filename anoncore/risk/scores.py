@@ -17,8 +17,9 @@ from anoncore.risk.pairs import beginning_p
 _RANKS = (5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 70, 100, 150, 200, 300, 500, 700, 1000, 2000, 5000, 10_000)
 # The rank where a tenth of the records is less than the first one.
 _FEW = 10
-# Standard deviations by which normal scores of members exceed those of non-members at the area that gates accept.
-_ACCEPTED = float(np.sqrt(2.0) * norm.ppf(0.55))
+# The area that gates accept, and the standard deviations by which normal scores of members then exceed the others'.
+ACCEPTED_AREA = 0.55
+_ACCEPTED = float(np.sqrt(2.0) * norm.ppf(ACCEPTED_AREA))
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,7 @@ def top_scores(members: ArrayLike, nonmembers: ArrayLike, *, confidence: float =
     thresholds = np.unique(merged[np.array(ranks) - 1])
     above = _at_least(one, thresholds), _at_least(other, thresholds)
     looked_at, base = above[0] + above[1], len(one) / total
-    accepted = accepted_share(looked_at / total, base)
+    accepted = _accepted(looked_at / total, base)
     counts = above[0] > looked_at * accepted
     by_chance, by_accepted = (np.asarray(binom.sf(above[0] - 1, looked_at, share)) for share in (base, accepted))
     worst, order = int(np.lexsort((by_chance, ~counts))[0]), np.argsort(looked_at)
@@ -226,19 +227,8 @@ def top_scores(members: ArrayLike, nonmembers: ArrayLike, *, confidence: float =
     return TopScores(n, hits, hits / n, lower, p, accepted_p, base)
 
 
-def accepted_share(share: Floats, baseline: float | Floats) -> Floats:
-    """Return the share of members among the highest scores, of so many of all records, where the area is 0.55.
-
-    Parameters
-    ----------
-    share : of the records that are among the highest scores
-    baseline : share of members among all records
-
-    Examples
-    --------
-    >>> accepted_share(np.array([0.1, 1.0]), 0.5).round(2).tolist()
-    [0.58, 0.5]
-    """
+def _accepted(share: Floats, baseline: float) -> Floats:
+    """Return the share of members among the highest scores, of so many of all records, where the area is 0.55."""
     threshold = norm.isf(share) + baseline * _ACCEPTED
     members, others = baseline * norm.sf(threshold - _ACCEPTED), (1.0 - baseline) * norm.sf(threshold)
     return np.asarray(np.where(share < 1.0, members / np.maximum(members + others, 1e-300), baseline))

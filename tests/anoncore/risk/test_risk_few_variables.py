@@ -27,6 +27,10 @@ def coded(members, released, others, numeric=None):
     return CodedPeople(np.concatenate([codes[0], codes[2]]), np.ascontiguousarray(codes[1].T), of, len(members))
 
 
+def rng():
+    return np.random.default_rng(5)
+
+
 def area(scores, n):
     return (scores[:n, None] > scores[None, n:]).mean() + (scores[:n, None] == scores[None, n:]).mean() / 2.0
 
@@ -74,17 +78,16 @@ def test_codes_tell_levels_missing_values_and_what_nobody_holds_apart():
     assert people.ravel().tolist() == [1, 0, 2, 1]
     assert rows.ravel().tolist() == [3]
     assert found.rows[0, 0] == UNIT
-    by_quarters, by_level = found.groups
-    assert by_level.tolist() == [0, -1, 1, 0]
-    assert by_quarters[2] == -1
-    assert by_quarters[[0, 1, 3]].tolist() == [0, 1, 3]
+    by_quarters, by_level = found.groups(np.random.default_rng(0))
+    assert by_level.tolist() == [1, 0, 2, 1]
+    assert by_quarters.tolist() == [1, 2, 0, 4]
 
 
 def test_members_of_one_group_stand_out():
     draw = np.random.default_rng(2)
     group, score = draw.integers(0, 20, 4000), draw.normal(size=4000)
     score[:2000][group[:2000] == 7] += 2.0
-    found = in_one_group({"other": draw.normal(size=4000), "score": score}, [group], 2000, Certainty())
+    found = in_one_group({"other": draw.normal(size=4000), "score": score}, [group], 2000, Certainty(), draw)
     assert found.p < 1e-8
     assert found.accepted_p < 1e-6
     assert found.n < 200
@@ -96,7 +99,7 @@ def test_groups_by_chance_do_not():
     for seed in range(150):
         draw = np.random.default_rng(seed)
         groups = [draw.integers(0, k, 800) for k in (2, 5, 8)]
-        p.append(in_one_group({"score": draw.normal(size=800)}, groups, 400, Certainty()).p)
+        p.append(in_one_group({"score": draw.normal(size=800)}, groups, 400, Certainty(), draw).p)
     assert np.mean(np.array(p) < 0.05) < 0.08
     assert kstest(p, "uniform", alternative="greater").pvalue > 0.01
 
@@ -104,13 +107,13 @@ def test_groups_by_chance_do_not():
 def test_a_group_needs_twenty_units_of_either_side_and_at_most_half_of_all():
     draw = np.random.default_rng(3)
     score, few = {"score": draw.normal(size=200)}, np.repeat([0, 1, 1, 0], [19, 81, 81, 19])
-    assert in_one_group(score, [few], 100, Certainty()) is None
-    assert in_one_group(score, [np.zeros(200, dtype=int)], 100, Certainty()) is None
+    assert in_one_group(score, [few], 100, Certainty(), draw) is None
+    assert in_one_group(score, [np.zeros(200, dtype=int)], 100, Certainty(), draw) is None
     records = ComparedUnits(np.arange(100) // 4, np.arange(100) // 4)
     alternating = np.arange(200) % 2
-    assert in_one_group(score, [alternating], 100, Certainty()) is not None
+    assert in_one_group(score, [alternating], 100, Certainty(), draw) is not None
     # Twenty-five units, of whom each has two records in either group, are more than half of all.
-    assert in_one_group(score, [alternating], 100, Certainty(units=records)) is None
+    assert in_one_group(score, [alternating], 100, Certainty(units=records), draw) is None
 
 
 def test_records_of_a_unit_do_not_add_to_what_is_shown():
@@ -118,10 +121,37 @@ def test_records_of_a_unit_do_not_add_to_what_is_shown():
     group, score = np.tile(np.repeat(np.arange(4), 60), 2), draw.normal(size=480)
     score[:60] += 2.0
     alone, many = (
-        in_one_group({"score": np.repeat(score, times)}, [np.repeat(group, times)], 240 * times, Certainty(units=units))
+        in_one_group(
+            {"score": np.repeat(score, times)}, [np.repeat(group, times)], 240 * times, Certainty(units=units), rng()
+        )
         for times, units in (
             (1, ComparedUnits()),
             (5, ComparedUnits(np.repeat(np.arange(240), 5), np.repeat(np.arange(240), 5))),
         )
     )
     assert (alone.n, alone.members, alone.p) == (many.n, many.members, many.p)
+
+
+def test_pairs_of_levels_are_groups_and_of_many_levels_are_not():
+    draw = np.random.default_rng(6)
+    levels = np.column_stack([draw.integers(0, 3, 900), draw.integers(0, 4, 900), draw.integers(0, 50, 900)])
+    codes = (UNIT * levels).astype(np.int32)
+    groups = list(CodedPeople(codes, codes.T, np.zeros(3, dtype=bool), 450).groups(draw))
+    assert [len(np.unique(one)) for one in groups] == [3, 4, 50, 12]
+    together = (levels[:, 0] == 1) & (levels[:, 1] == 2)
+    score = draw.normal(size=900)
+    score[:450][together[:450]] += 3.0
+    found = in_one_group({"score": score}, groups, 450, Certainty(), draw)
+    assert found.p < 1e-4
+    assert found.n == together.sum() // 2
+
+
+def test_equal_scores_tell_nothing_of_few_members():
+    p = []
+    for seed in range(100):
+        draw = np.random.default_rng(seed)
+        group, score = draw.integers(0, 4, 1600), np.zeros(1600)
+        score[draw.permutation(1600)[:20]] = 1.0
+        p.append(in_one_group({"score": score}, [group], 200, Certainty(), draw).p)
+    assert np.mean(np.array(p) < 0.05) < 0.1
+    assert min(p) > 1e-4
