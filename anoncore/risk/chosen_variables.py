@@ -9,76 +9,19 @@ import numpy as np
 from scipy.stats import rankdata
 
 from anoncore.kernels.left_out import Codes, nearest_with_each, nearest_without_each
-from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices
-from anoncore.risk._values import Flags, aligned_values, codes_of_values, places_among, shared_variables
+from anoncore.risk._values import Flags, places_among
+from anoncore.risk.coded_people import UNIT, CodedPeople
 
-UNIT = 1 << 16  # numbers are placed among the people in such parts of the distribution; codes of levels are multiples
 _SAME = 1e-5  # of the unit, by variable, below which distances are alike
 _FEWEST, _MOST = 20, 2000  # people of a side in a half, at least; people to choose with, at most
 _LEAST = 400  # people to choose with where there are so many; where they would take too long nothing is chosen
 _OPERATIONS = 20e9  # of the distances that a choice takes, which limits the people to choose with
 _VARIABLES = 40  # of more a random choice
-_LEVELS = 8000  # of a variable, whose codes have to stay below those of `anoncore.kernels.left_out`
 _WIDENED, _SIZES = 6, (3, 4, 5)  # the best combinations that are made wider, and the sizes they reach
-_QUARTERS, _FEW_LEVELS, _PAIRS = 4, 20, 60  # parts of a number, levels, and pairs of variables that make groups
+# Numbers that are contrasted with one another, of similar spread; contrasts that are kept for a choice.
+_CONTRASTED, _SIMILAR, _KEPT = 12, 4.0, 4
 _SEARCHES = 60  # for nearest rows that a choice takes, about
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CodedPeople:
-    """People and released rows in codes whose differences are distances, variable by variable.
-
-    Parameters
-    ----------
-    people : (P, n) numbers by their place in the distribution of all people, levels by multiples of `UNIT`
-    rows : (n, M) the same of the release; what nobody holds has a code of its own
-    numeric : (n,) whether numbers
-    n_members : of the people, who come first
-    """
-
-    people: Codes
-    rows: Codes
-    numeric: Flags
-    n_members: int
-
-    @classmethod
-    def of(cls, original: Microdata, released: Microdata, reference: Microdata) -> CodedPeople | None:
-        """Code the variables that all tables have, but those with thousands of levels; None where there is none."""
-        people, rows, numeric = [], [], []
-        for name in shared_variables((original, released, reference)):
-            members, published, others = aligned_values((original, released, reference), name)
-            asked, number = np.concatenate([members, others]), original.schema[name].kind == "continuous"
-            if number or len(np.unique(asked)) <= _LEVELS:
-                coded = (places_among if number else codes_of_values)(asked, published, UNIT)
-                people.append(coded[0])
-                rows.append(coded[1])
-                numeric.append(number)
-        return cls(np.stack(people, axis=1), np.stack(rows), np.array(numeric), len(original)) if numeric else None
-
-    def take(self, members: Indices, nonmembers: Indices) -> CodedPeople:
-        """Return some of the members and of the non-members, beside all rows."""
-        chosen = np.concatenate([members, self.n_members + nonmembers])
-        return CodedPeople(self.people[chosen], self.rows, self.numeric, len(members))
-
-    def groups(self, rng: np.random.Generator) -> Iterator[Indices]:
-        """Give codes of groups, (P,): by levels or by quarters of numbers; by both levels, of some pairs of variables.
-
-        Not by levels of which there are many: hardly anyone shares two of them.
-        """
-        shares = np.where(self.numeric, UNIT // _QUARTERS + 1, UNIT)
-        codes = np.maximum(self.people // shares, -1).astype(np.intp) + 1
-        yield from codes.T
-        few = np.flatnonzero(~self.numeric & (codes.max(axis=0) <= _FEW_LEVELS))
-        pairs = np.array([(i, j) for i in few for j in few if i < j])
-        for i, j in pairs[rng.permutation(len(pairs))[:_PAIRS]]:
-            yield codes[:, i] * (_FEW_LEVELS + 1) + codes[:, j]
-
-    @property
-    def levels(self) -> tuple[Indices, Indices]:
-        """Codes of levels from 0 for missing ones: (P, c) of the people and (M, c) of the rows."""
-        people, rows = (np.maximum(codes // UNIT + 1, 0) for codes in (self.people.T, self.rows))
-        return people[~self.numeric].T.astype(np.intp), rows[~self.numeric].T.astype(np.intp)
 
 
 def by_chosen_variables(coded: CodedPeople, halves: Sequence[Indices], rng: np.random.Generator) -> Floats | None:
@@ -89,7 +32,9 @@ def by_chosen_variables(coded: CodedPeople, halves: Sequence[Indices], rng: np.r
     logarithm of the distance to the nearest person of the other half less that to the nearest released row. In one half
     the area under the curve is computed for all variables, leaving out by and by the quarter without which it is
     largest; and for pairs with a number, of which the best are made wider by one variable at a time. The combination
-    with the largest area scores the other half.
+    with the largest area scores the other half. Among the variables are four differences or ratios of two numbers, by
+    which by themselves the area is largest in that half: noise, or an offset of dates, that is the same for several
+    numbers of a person, keeps them.
 
     Parameters
     ----------
@@ -116,16 +61,59 @@ def by_chosen_variables(coded: CodedPeople, halves: Sequence[Indices], rng: np.r
     most = int(min(_MOST, _OPERATIONS / (search * len(drawn) * _SEARCHES)))
     if fewest < _FEWEST or variables < 2 or most < _LEAST:
         return None
-    people, rows, numeric = coded.people[:, drawn], np.ascontiguousarray(coded.rows[drawn]), coded.numeric[drawn]
-    scores = np.empty(len(people))
+    scores, contrasts = np.empty(len(member)), list(_contrasts(coded.numbers, rng))
     for learned, scored in (halves, halves[::-1]):
         asked = _balanced(learned, member, most, rng)
+        kept = _kept(contrasts, asked, scored, member)
+        people = np.column_stack([coded.people[:, drawn], *(one for one, _ in kept)])
+        rows = np.stack([*coded.rows[drawn], *(one for _, one in kept)])
+        numeric = np.append(coded.numeric[drawn], np.ones(len(kept), dtype=bool))
         chosen = _Choice(people[asked], rows, np.ascontiguousarray(people[scored].T), member[asked]).best(numeric)
         # Which people are nearest is asked of the other half, so that nobody is the own nearest person.
         beside = np.ascontiguousarray(people[learned][:, chosen].T)
         ratios = _by_all(np.ascontiguousarray(people[scored][:, chosen]), rows[chosen], beside)
         scores[scored] = rankdata(ratios) / len(ratios)
     return scores
+
+
+def _contrasts(numbers: tuple[Floats, Floats], rng: np.random.Generator) -> Iterator[tuple[Floats, Floats]]:
+    """Give differences of two numbers of similar spread, and logarithms of ratios of positive ones: (P,) and (M,)."""
+    chosen = np.sort(rng.permutation(numbers[0].shape[1])[:_CONTRASTED])
+    people, rows = (side[:, chosen] for side in numbers)
+    spread = np.array([np.nanstd(column) if np.isfinite(column).any() else 0.0 for column in people.T])
+    positive = [
+        all((side[:, j] > 0.0).any() and not (side[:, j] <= 0.0).any() for side in (people, rows))
+        for j in range(len(chosen))
+    ]
+    for i in range(len(chosen)):
+        for j in range(i + 1, len(chosen)):
+            if 0.0 < spread[i] <= _SIMILAR * spread[j] <= _SIMILAR**2 * spread[i]:
+                yield people[:, i] - people[:, j], rows[:, i] - rows[:, j]
+            if positive[i] and positive[j]:
+                yield np.log(people[:, i] / people[:, j]), np.log(rows[:, i] / rows[:, j])
+
+
+def _kept(
+    contrasts: Sequence[tuple[Floats, Floats]], asked: Indices, scored: Indices, member: Flags
+) -> list[tuple[Codes, Codes]]:
+    """Return codes of the few contrasts that distinguish members best by themselves, among the people asked."""
+    areas = [
+        _areas(member[asked], (_gaps(people[scored], people[asked]) - _gaps(rows, people[asked]))[:, None])[0]
+        for people, rows in contrasts
+    ]
+    best = np.argsort(areas, kind="stable")[::-1][:_KEPT]
+    return [places_among(people, rows, UNIT) for people, rows in (contrasts[at] for at in best.tolist())]
+
+
+def _gaps(values: Floats, asked: Floats) -> Floats:
+    """Return logarithms of the distances to the nearest of some values; 0 where there is none, or one is missing."""
+    ascending = np.sort(values[~np.isnan(values)])
+    if not len(ascending):
+        return np.zeros(len(asked))
+    at = np.searchsorted(ascending, asked)
+    near = [np.abs(asked - ascending[np.clip(place, 0, len(ascending) - 1)]) for place in (at - 1, at)]
+    same = _SAME * max(float(ascending[-1] - ascending[0]), np.finfo(float).tiny)
+    return np.where(np.isnan(asked), 0.0, np.log(np.minimum(*near) + same))
 
 
 def _balanced(half: Indices, member: Flags, most: int, rng: np.random.Generator) -> Indices:
@@ -210,7 +198,11 @@ class _Choice:
 
     def _areas(self, near: Codes, among: Codes, variables: int) -> Floats:
         """Return the area under the curve of the ratios of distances, column by column."""
-        ranks = rankdata(_ratios(near, among, variables), axis=0)
-        members = int(self.member.sum())
-        others = len(self.member) - members
-        return np.asarray((ranks[self.member].sum(axis=0) - members * (members + 1) / 2.0) / (members * others))
+        return _areas(self.member, _ratios(near, among, variables))
+
+
+def _areas(member: Flags, scores: Floats) -> Floats:
+    """Return (n,) areas under the curve of (T, n) scores, column by column."""
+    ranks, members = rankdata(scores, axis=0), int(member.sum())
+    others = len(member) - members
+    return np.asarray((ranks[member].sum(axis=0) - members * (members + 1) / 2.0) / (members * others))

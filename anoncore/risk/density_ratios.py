@@ -12,7 +12,8 @@ from anoncore.kernels.neighbors import nearest, nearest_of_others
 from anoncore.microdata.units import ComparedUnits, unit_codes
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._values import Flags
-from anoncore.risk.chosen_variables import CodedPeople, by_chosen_variables
+from anoncore.risk.chosen_variables import by_chosen_variables
+from anoncore.risk.coded_people import CodedPeople
 from anoncore.risk.membership import matched_quantiles
 
 Tables = tuple[Floats, Floats, Floats]

@@ -7,7 +7,8 @@ from scipy.stats import kstest
 
 from anoncore.microdata import ComparedUnits, Microdata, Schema, Variable
 from anoncore.risk import measure_risk
-from anoncore.risk.chosen_variables import UNIT, CodedPeople, by_chosen_variables
+from anoncore.risk.chosen_variables import by_chosen_variables
+from anoncore.risk.coded_people import UNIT, CodedPeople
 from anoncore.risk.one_group import in_one_group
 from anoncore.risk.scores import Certainty
 
@@ -24,7 +25,10 @@ def coded(members, released, others, numeric=None):
     """Return tables of numbers from 0 to 1 as codes."""
     codes = [np.rint(UNIT * table).astype(np.int32) for table in (members, released, others)]
     of = np.ones(members.shape[1], dtype=bool) if numeric is None else numeric
-    return CodedPeople(np.concatenate([codes[0], codes[2]]), np.ascontiguousarray(codes[1].T), of, len(members))
+    numbers = np.concatenate([members, others])[:, of], released[:, of]
+    return CodedPeople(
+        np.concatenate([codes[0], codes[2]]), np.ascontiguousarray(codes[1].T), of, len(members), numbers
+    )
 
 
 def rng():
@@ -45,6 +49,22 @@ def test_what_is_kept_of_each_person_is_found_beside_the_values_of_others(kept):
     assert found["density ratio, variables chosen by the other half of the people"].lower > 0.55
     if len(kept) == 3:
         assert found["density ratio, 1 neighbour"].auc < 0.55
+
+
+@pytest.mark.parametrize("masked", [np.add, np.multiply])
+def test_one_offset_or_factor_for_several_numbers_of_a_person_hides_nobody(masked):
+    tables, draw = [], np.random.default_rng(8)
+    for _ in range(2):
+        first = np.exp(draw.normal(10.0, 0.7, 1500))
+        tables.append(np.column_stack([first, *(first * np.exp(draw.normal(-1.0, 0.4, 1500)) for _ in range(3))]))
+    members, others = tables
+    unknown = draw.uniform(0.0, 2e4, 1500) if masked is np.add else np.exp(draw.normal(0.0, 0.5, 1500))
+    a, c, b = (
+        Microdata(pd.DataFrame(t, columns=NAMES[:4]), SCHEMA.select(NAMES[:4]))
+        for t in (members, masked(members, unknown[:, None])[draw.permutation(1500)], others)
+    )
+    found = {one.name: one.attack.area for one in measure_risk(a, c, b, rng=rng()).density.attacks}
+    assert found["density ratio, variables chosen by the other half of the people"].lower > 0.75
 
 
 def test_nobody_is_scored_by_a_choice_that_knew_them():
@@ -136,7 +156,9 @@ def test_pairs_of_levels_are_groups_and_of_many_levels_are_not():
     draw = np.random.default_rng(6)
     levels = np.column_stack([draw.integers(0, 3, 900), draw.integers(0, 4, 900), draw.integers(0, 50, 900)])
     codes = (UNIT * levels).astype(np.int32)
-    groups = list(CodedPeople(codes, codes.T, np.zeros(3, dtype=bool), 450).groups(draw))
+    groups = list(
+        CodedPeople(codes, codes.T, np.zeros(3, dtype=bool), 450, (levels[:, :0], levels[:, :0])).groups(draw)
+    )
     assert [len(np.unique(one)) for one in groups] == [3, 4, 50, 12]
     together = (levels[:, 0] == 1) & (levels[:, 1] == 2)
     score = draw.normal(size=900)
