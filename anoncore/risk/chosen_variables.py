@@ -153,7 +153,7 @@ class _Choice:
 
     def best(self, numeric: Flags) -> Flags:
         """Return the combination of variables with the largest area."""
-        areas: dict[frozenset[int], float] = {}
+        areas = {frozenset(range(len(self.rows))): 0.0}  # of two variables that are no numbers, nothing else is tried
         for combinations in (self._narrowed(), self._widened(np.flatnonzero(numeric))):
             for found in combinations:
                 areas |= found

@@ -83,6 +83,8 @@ def test_too_few_people_or_variables_are_not_tried():
     draw = np.random.default_rng(0)
     tables = draw.random(size=(3, 30, 4))
     assert by_chosen_variables(coded(*tables), halves(30, draw), draw) is None
+    levels = coded(*draw.integers(0, 3, size=(3, 100, 2)).astype(float), numeric=np.zeros(2, dtype=bool))
+    assert by_chosen_variables(levels, halves(100, draw), draw) is not None
     tables = draw.random(size=(3, 100, 1))
     assert by_chosen_variables(coded(*tables), halves(100, draw), draw) is None
 
