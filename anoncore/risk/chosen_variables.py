@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from scipy.stats import rankdata
 
 from anoncore.kernels.left_out import Codes, nearest_with_each, nearest_without_each
+from anoncore.kernels.threads import in_threads
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._values import Flags, places_among
 from anoncore.risk.coded_people import UNIT, CodedPeople
@@ -19,9 +22,12 @@ _LEAST = 400  # people to choose with where there are so many; where they would 
 _OPERATIONS = 20e9  # of the distances that a choice takes, which limits the people to choose with
 _VARIABLES = 40  # of more a random choice
 _WIDENED, _SIZES = 6, (3, 4, 5)  # the best combinations that are made wider, and the sizes they reach
-# Numbers that are contrasted with one another, of similar spread; contrasts that are kept for a choice.
-_CONTRASTED, _SIMILAR, _KEPT = 12, 4.0, 4
+# Numbers that are combined, of similar spread, at most so many in a combination; combinations that are kept.
+_CONTRASTED, _SIMILAR, _TERMS, _KEPT = 10, 10.0, 4, 4
 _SEARCHES = 60  # for nearest rows that a choice takes, about
+
+
+_Signs: TypeAlias = frozenset[tuple[int, int]]  # numbers with the signs that they are added with
 
 
 def by_chosen_variables(coded: CodedPeople, halves: Sequence[Indices], rng: np.random.Generator) -> Floats | None:
@@ -32,9 +38,9 @@ def by_chosen_variables(coded: CodedPeople, halves: Sequence[Indices], rng: np.r
     logarithm of the distance to the nearest person of the other half less that to the nearest released row. In one half
     the area under the curve is computed for all variables, leaving out by and by the quarter without which it is
     largest; and for pairs with a number, of which the best are made wider by one variable at a time. The combination
-    with the largest area scores the other half. Among the variables are four differences or ratios of two numbers, by
-    which by themselves the area is largest in that half: noise, or an offset of dates, that is the same for several
-    numbers of a person, keeps them.
+    with the largest area scores the other half. Among the variables are four sums and differences of two
+    to four numbers or of logarithms, by which by themselves the area is largest in that half: an offset or a factor
+    that is the same for several numbers of a person keeps differences or ratios, and some methods keep totals.
 
     Parameters
     ----------
@@ -61,10 +67,10 @@ def by_chosen_variables(coded: CodedPeople, halves: Sequence[Indices], rng: np.r
     most = int(min(_MOST, _OPERATIONS / (search * len(drawn) * _SEARCHES)))
     if fewest < _FEWEST or variables < 2 or most < _LEAST:
         return None
-    scores, contrasts = np.empty(len(member)), list(_contrasts(coded.numbers, rng))
+    scores, contrasts = np.empty(len(member)), _Contrasts.of(coded.numbers, rng)
     for learned, scored in (halves, halves[::-1]):
         asked = _balanced(learned, member, most, rng)
-        kept = _kept(contrasts, asked, scored, member)
+        kept = contrasts.best(asked, scored, member)
         people = np.column_stack([coded.people[:, drawn], *(one for one, _ in kept)])
         rows = np.stack([*coded.rows[drawn], *(one for _, one in kept)])
         numeric = np.append(coded.numeric[drawn], np.ones(len(kept), dtype=bool))
@@ -76,33 +82,69 @@ def by_chosen_variables(coded: CodedPeople, halves: Sequence[Indices], rng: np.r
     return scores
 
 
-def _contrasts(numbers: tuple[Floats, Floats], rng: np.random.Generator) -> Iterator[tuple[Floats, Floats]]:
-    """Give differences of two numbers of similar spread, and logarithms of ratios of positive ones: (P,) and (M,)."""
-    chosen = np.sort(rng.permutation(numbers[0].shape[1])[:_CONTRASTED])
-    people, rows = (side[:, chosen] for side in numbers)
-    spread = np.array([np.nanstd(column) if np.isfinite(column).any() else 0.0 for column in people.T])
-    positive = [
-        all((side[:, j] > 0.0).any() and not (side[:, j] <= 0.0).any() for side in (people, rows))
-        for j in range(len(chosen))
-    ]
-    for i in range(len(chosen)):
-        for j in range(i + 1, len(chosen)):
-            if 0.0 < spread[i] <= _SIMILAR * spread[j] <= _SIMILAR**2 * spread[i]:
-                yield people[:, i] - people[:, j], rows[:, i] - rows[:, j]
-            if positive[i] and positive[j]:
-                yield np.log(people[:, i] / people[:, j]), np.log(rows[:, i] / rows[:, j])
+@dataclass(frozen=True, eq=False, repr=False)
+class _Contrasts:
+    """Sums and differences of numbers of similar spread, and of logarithms of positive ones.
 
+    Parameters
+    ----------
+    people, rows : (P, c) and (M, c) numbers, and once more their logarithms; NaN where missing
+    spread : (c,) standard deviations of those that may be combined, 0 of others
+    logs : the numbers from this place on are logarithms
+    """
 
-def _kept(
-    contrasts: Sequence[tuple[Floats, Floats]], asked: Indices, scored: Indices, member: Flags
-) -> list[tuple[Codes, Codes]]:
-    """Return codes of the few contrasts that distinguish members best by themselves, among the people asked."""
-    areas = [
-        _areas(member[asked], (_gaps(people[scored], people[asked]) - _gaps(rows, people[asked]))[:, None])[0]
-        for people, rows in contrasts
-    ]
-    best = np.argsort(areas, kind="stable")[::-1][:_KEPT]
-    return [places_among(people, rows, UNIT) for people, rows in (contrasts[at] for at in best.tolist())]
+    people: Floats
+    rows: Floats
+    spread: Floats
+    logs: int
+
+    @classmethod
+    def of(cls, numbers: tuple[Floats, Floats], rng: np.random.Generator) -> _Contrasts:
+        """Take some of the numbers."""
+        chosen = np.sort(rng.permutation(numbers[0].shape[1])[:_CONTRASTED])
+        people, rows = (side[:, chosen] for side in numbers)
+        positive = [
+            all((side[:, at] > 0.0).any() and not (side[:, at] <= 0.0).any() for side in (people, rows))
+            for at in range(len(chosen))
+        ]
+        people, rows = (np.column_stack([side, np.log(side[:, positive])]) for side in (people, rows))
+        spread = np.array([np.nanstd(column) if np.isfinite(column).any() else 0.0 for column in people.T])
+        return cls(people, rows, spread, len(chosen))
+
+    def best(self, asked: Indices, scored: Indices, member: Flags) -> list[tuple[Codes, Codes]]:
+        """Return codes of the few that distinguish members best by themselves, among the people asked."""
+        areas: dict[_Signs, float] = {}
+        latest = {frozenset({(at, 1)}) for at in range(len(self.spread))}
+        for _ in range(_TERMS - 1):
+            wider = sorted({one for signs in latest for one in self._wider(signs)}, key=sorted)
+            areas |= zip(wider, in_threads(partial(self._area, asked, scored, member), wider), strict=True)
+            latest = set(sorted(wider, key=lambda one: areas[one])[-_KEPT:])
+        best = sorted(areas, key=lambda one: areas[one])[-_KEPT:]
+        return [places_among(*self._values(one), UNIT) for one in best]
+
+    def _wider(self, signs: _Signs) -> Iterator[_Signs]:
+        """Give the combinations with one number more, of a spread like the largest; of logarithms two, and differences.
+
+        The first number is added, not subtracted.
+        """
+        own = {at for at, _ in signs}
+        most, are_logs = max(self.spread[at] for at in own), min(own) >= self.logs
+        if are_logs and len(own) > 1:
+            return
+        for at in range(self.logs, len(self.spread)) if are_logs else range(self.logs):
+            if at not in own and 0.0 < most <= _SIMILAR * self.spread[at] <= _SIMILAR**2 * most:
+                for sign in (-1,) if are_logs else (-1, 1):
+                    wider = sorted(signs | {(at, sign)})
+                    yield frozenset((one, of * wider[0][1]) for one, of in wider)
+
+    def _values(self, signs: _Signs) -> tuple[Floats, Floats]:
+        people, rows = (sum(sign * side[:, at] for at, sign in sorted(signs)) for side in (self.people, self.rows))
+        return np.asarray(people), np.asarray(rows)
+
+    def _area(self, asked: Indices, scored: Indices, member: Flags, signs: _Signs) -> float:
+        people, rows = self._values(signs)
+        ratios = _gaps(people[scored], people[asked]) - _gaps(rows, people[asked])
+        return float(_areas(member[asked], ratios[:, None])[0])
 
 
 def _gaps(values: Floats, asked: Floats) -> Floats:
