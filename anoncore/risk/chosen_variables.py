@@ -14,9 +14,8 @@ from anoncore.kernels.left_out import Codes, nearest_with_each, nearest_without_
 from anoncore.kernels.threads import in_threads
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._values import Flags, places_among
-from anoncore.risk.coded_people import UNIT, CodedPeople
+from anoncore.risk.coded_people import SAME, UNIT, CodedPeople, distance_ratios, log_ratios
 
-_SAME = 1e-5  # of the unit, by variable, below which distances are alike
 _FEWEST, _MOST = 20, 2000  # people of a side in a half, at least; people to choose with, at most
 _LEAST = 400  # people to choose with where there are so many; where they would take too long nothing is chosen
 _OPERATIONS = 20e9  # of the distances that a choice takes, which limits the people to choose with
@@ -76,8 +75,7 @@ def by_chosen_variables(coded: CodedPeople, halves: Sequence[Indices], rng: np.r
         numeric = np.append(coded.numeric[drawn], np.ones(len(kept), dtype=bool))
         chosen = _Choice(people[asked], rows, np.ascontiguousarray(people[scored].T), member[asked]).best(numeric)
         # Which people are nearest is asked of the other half, so that nobody is the own nearest person.
-        beside = np.ascontiguousarray(people[learned][:, chosen].T)
-        ratios = _by_all(np.ascontiguousarray(people[scored][:, chosen]), rows[chosen], beside)
+        ratios = distance_ratios(people[scored][:, chosen], rows[chosen], people[learned][:, chosen])
         scores[scored] = rankdata(ratios) / len(ratios)
     return scores
 
@@ -154,7 +152,7 @@ def _gaps(values: Floats, asked: Floats) -> Floats:
         return np.zeros(len(asked))
     at = np.searchsorted(ascending, asked)
     near = [np.abs(asked - ascending[np.clip(place, 0, len(ascending) - 1)]) for place in (at - 1, at)]
-    same = _SAME * max(float(ascending[-1] - ascending[0]), np.finfo(float).tiny)
+    same = SAME * max(float(ascending[-1] - ascending[0]), np.finfo(float).tiny)
     return np.where(np.isnan(asked), 0.0, np.log(np.minimum(*near) + same))
 
 
@@ -163,19 +161,6 @@ def _balanced(half: Indices, member: Flags, most: int, rng: np.random.Generator)
     sides = half[member[half]], half[~member[half]]
     size = min(most // 2, *map(len, sides))
     return np.concatenate([rng.choice(side, size, replace=False) for side in sides])
-
-
-def _by_all(people: Codes, rows: Codes, beside: Codes) -> Floats:
-    """Return (T,) ratios of distances by all variables."""
-    # By all known columns, a known one adds nothing.
-    known = np.ones(len(rows), dtype=bool)
-    near, among = (nearest_with_each(people, known, UNIT, table)[:, 0] for table in (rows, beside))
-    return _ratios(near, among, len(rows))
-
-
-def _ratios(near: Codes, among: Codes, variables: int) -> Floats:
-    same = _SAME * UNIT * variables
-    return np.asarray(np.log(among + same) - np.log(near + same))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -240,7 +225,7 @@ class _Choice:
 
     def _areas(self, near: Codes, among: Codes, variables: int) -> Floats:
         """Return the area under the curve of the ratios of distances, column by column."""
-        return _areas(self.member, _ratios(near, among, variables))
+        return _areas(self.member, log_ratios(near, among, variables))
 
 
 def _areas(member: Flags, scores: Floats) -> Floats:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anoncore.kernels.left_out import Codes
+from anoncore.kernels.left_out import Codes, nearest_with_each
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._values import Flags, aligned_values, codes_of_values, places_among, shared_variables
 
+SAME = 1e-5  # of the unit, by variable, below which distances are alike
 UNIT = 1 << 16  # numbers are placed among the people in such parts of the distribution; codes of levels are multiples
 _LEVELS = 8000  # of a variable, whose codes have to stay below those of `anoncore.kernels.left_out`
 _QUARTERS, _FEW_LEVELS, _PAIRS = 4, 20, 60  # parts of a number, levels, and pairs of variables that make groups
@@ -81,3 +82,23 @@ class CodedPeople:
         """Codes of levels from 0 for missing ones: (P, c) of the people and (M, c) of the rows."""
         people, rows = (np.maximum(codes // UNIT + 1, 0) for codes in (self.people.T, self.rows))
         return people[~self.numeric].T.astype(np.intp), rows[~self.numeric].T.astype(np.intp)
+
+
+def distance_ratios(people: Codes, rows: Codes, beside: Codes) -> Floats:
+    """Return (T,) logarithms of the distances to the nearest of other people, less those to the nearest of some rows.
+
+    Parameters
+    ----------
+    people, rows, beside : (T, n), (n, M) and (B, n), of the same variables
+    """
+    # By all known columns, a known one adds nothing.
+    asked, known = np.ascontiguousarray(people), np.ones(len(rows), dtype=bool)
+    tables = np.ascontiguousarray(rows), np.ascontiguousarray(beside.T)
+    near, among = (nearest_with_each(asked, known, UNIT, table)[:, 0] for table in tables)
+    return log_ratios(near, among, len(rows))
+
+
+def log_ratios(near: Codes, among: Codes, variables: int) -> Floats:
+    """Return the logarithms of the ratios of distances over so many variables."""
+    same = SAME * UNIT * variables
+    return np.asarray(np.log(among + same) - np.log(near + same))

@@ -15,7 +15,7 @@ from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk._trees import boosted
 from anoncore.risk._values import AT_MOST
 from anoncore.risk.density_ratios import ALL_COLUMNS, People, Views, halves_of_units, ratio_scores, uncorrelated
-from anoncore.risk.one_group import in_one_group
+from anoncore.risk.one_group import groupings, in_one_group
 from anoncore.risk.scores import SINGLE, AttackFamily, Certainty, NamedAttack, ScoreAttack, score_attack
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ def density(
     drawn = [np.sort(rng.choice(len(side), min(len(side), AT_MOST), replace=False)) for side in sides]
     sides = [side[rows] for side, rows in zip(sides, drawn, strict=True)]
     people, units = np.concatenate(sides), certainty.units.take(*drawn)
-    ratios = ratio_scores(People(people, len(sides[0]), units), points, views.of_people(*drawn), rng)
+    scored = People(people, len(sides[0]), units)
+    ratios = ratio_scores(scored, points, views.of_people(*drawn), rng)
     scores = dict(ratios)
     if len(np.unique(unit_codes(units.nonmembers, len(sides[1])))) > 1:
         scores[TRACING] = _traced(sides[0], sides[1], points, units.nonmembers)
@@ -131,7 +132,8 @@ def density(
     area = attacks[0].attack.area
     if views.coded is not None:
         near = {name: values for name, values in ratios.items() if not name.startswith(_SMOOTHER)}
-        top = in_one_group(near, views.coded.take(*drawn).groups(rng), n, certain, rng)
+        groups = groupings(views.coded.take(*drawn), scored.halves(rng), rng)
+        top = in_one_group(near, groups, n, certain, rng)
         # Of all people the area is that of the first form: of one group there is none.
         attacks += (NamedAttack(ONE_GROUP, ScoreAttack(area, top)),) if top else ()
     return Density(attacks, area.n_members, area.n_nonmembers)

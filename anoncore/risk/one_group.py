@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from scipy.stats import beta, norm
@@ -10,15 +11,49 @@ from scipy.stats import beta, norm
 from anoncore.microdata.units import unit_codes
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._values import Flags
+from anoncore.risk.coded_people import CodedPeople, distance_ratios
 from anoncore.risk.scores import ACCEPTED_AREA, Certainty, TopScores
 
 _FEWEST = 20  # units of a side in a group
 _LARGEST = 0.5  # share of all units: a larger group is seen by everybody's area
 
 
+Grouping: TypeAlias = tuple[Indices, Floats | None]
+
+
+def groupings(coded: CodedPeople, halves: Sequence[Indices], rng: np.random.Generator) -> Iterator[Grouping]:
+    """Give groups of people, those by the levels of one variable with ratios of distances among the records of each.
+
+    Parameters
+    ----------
+    coded : people and rows
+    halves : of the people, each of which is compared with people of the other
+    rng : Generator, draws pairs of variables
+    """
+    yield from ((codes, None) for codes in coded.groups(rng))
+    if coded.numeric.sum() > 1:
+        yield from (
+            (codes, _within(coded, halves, codes, rows))
+            for codes, rows in zip(*(one.T for one in coded.levels), strict=True)
+        )
+
+
+def _within(coded: CodedPeople, halves: Sequence[Indices], codes: Indices, of_rows: Indices) -> Floats:
+    """Return (P,) ratios of distances by the numbers, to people of the other half and rows with the same level."""
+    scores = np.zeros(len(codes))
+    for level in np.flatnonzero(np.bincount(codes) >= 2 * _FEWEST):
+        rows = coded.rows[np.ix_(coded.numeric, of_rows == level)]
+        sides = [half[codes[half] == level] for half in halves]
+        for asked, beside in (sides, sides[::-1]):
+            if len(asked) and len(beside) and rows.shape[1]:
+                one, other = (coded.people[np.ix_(side, coded.numeric)] for side in (asked, beside))
+                scores[asked] = distance_ratios(one, rows, other)
+    return scores
+
+
 def in_one_group(
     scores: Mapping[str, Floats],
-    groups: Iterable[Indices],
+    groups: Iterable[Grouping],
     n_members: int,
     certainty: Certainty,
     rng: np.random.Generator,
@@ -31,7 +66,7 @@ def in_one_group(
     Parameters
     ----------
     scores : by name, (P,) each, members first
-    groups : (P,) codes of groups, for each division of the people
+    groups : for each division of the people (P,) codes of groups, and (P,) scores of its own or None
     n_members : of the people
     certainty : of the lower bound, over all scores and groups; with the units of the people, who have their best score
         in a group
@@ -54,13 +89,17 @@ def in_one_group(
     >>> draw = np.random.default_rng(0)
     >>> score, group = draw.normal(size=1200), np.arange(1200) % 6
     >>> score[:600][group[:600] == 2] += 2.0
-    >>> in_one_group({"a": score}, [group], 600, Certainty(), draw).p < 1e-6
+    >>> in_one_group({"a": score}, [(group, None)], 600, Certainty(), draw).p < 1e-6
     True
     """
     units = _unit_codes(certainty, n_members, len(next(iter(scores.values()))))
     table, member = np.array(list(scores.values())), np.arange(len(units)) < n_members
     most = _LARGEST * (int(units.max()) + 1)
-    found = [one for codes in groups for one in _in_groups(table, member, codes, (units, most), rng)]
+    found = [
+        one
+        for codes, own in groups
+        for one in _in_groups(table if own is None else np.vstack([table, own]), member, codes, (units, most), rng)
+    ]
     if not found:
         return None
     areas, hits, half, members, size = np.concatenate(found, axis=1)

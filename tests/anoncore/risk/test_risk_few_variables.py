@@ -9,7 +9,7 @@ from anoncore.microdata import ComparedUnits, Microdata, Schema, Variable
 from anoncore.risk import measure_risk
 from anoncore.risk.chosen_variables import by_chosen_variables
 from anoncore.risk.coded_people import UNIT, CodedPeople
-from anoncore.risk.one_group import in_one_group
+from anoncore.risk.one_group import groupings, in_one_group
 from anoncore.risk.scores import Certainty
 
 NAMES = [f"x{j}" for j in range(12)]
@@ -109,7 +109,7 @@ def test_members_of_one_group_stand_out():
     draw = np.random.default_rng(2)
     group, score = draw.integers(0, 20, 4000), draw.normal(size=4000)
     score[:2000][group[:2000] == 7] += 2.0
-    found = in_one_group({"other": draw.normal(size=4000), "score": score}, [group], 2000, Certainty(), draw)
+    found = in_one_group({"other": draw.normal(size=4000), "score": score}, [(group, None)], 2000, Certainty(), draw)
     assert found.p < 1e-8
     assert found.accepted_p < 1e-6
     assert found.n < 200
@@ -120,7 +120,7 @@ def test_groups_by_chance_do_not():
     p = []
     for seed in range(150):
         draw = np.random.default_rng(seed)
-        groups = [draw.integers(0, k, 800) for k in (2, 5, 8)]
+        groups = [(draw.integers(0, k, 800), draw.normal(size=800)) for k in (2, 5, 8)]
         p.append(in_one_group({"score": draw.normal(size=800)}, groups, 400, Certainty(), draw).p)
     assert np.mean(np.array(p) < 0.05) < 0.08
     assert kstest(p, "uniform", alternative="greater").pvalue > 0.01
@@ -129,13 +129,13 @@ def test_groups_by_chance_do_not():
 def test_a_group_needs_twenty_units_of_either_side_and_at_most_half_of_all():
     draw = np.random.default_rng(3)
     score, few = {"score": draw.normal(size=200)}, np.repeat([0, 1, 1, 0], [19, 81, 81, 19])
-    assert in_one_group(score, [few], 100, Certainty(), draw) is None
-    assert in_one_group(score, [np.zeros(200, dtype=int)], 100, Certainty(), draw) is None
+    assert in_one_group(score, [(few, None)], 100, Certainty(), draw) is None
+    assert in_one_group(score, [(np.zeros(200, dtype=int), None)], 100, Certainty(), draw) is None
     records = ComparedUnits(np.arange(100) // 4, np.arange(100) // 4)
     alternating = np.arange(200) % 2
-    assert in_one_group(score, [alternating], 100, Certainty(), draw) is not None
+    assert in_one_group(score, [(alternating, None)], 100, Certainty(), draw) is not None
     # Twenty-five units, of whom each has two records in either group, are more than half of all.
-    assert in_one_group(score, [alternating], 100, Certainty(units=records), draw) is None
+    assert in_one_group(score, [(alternating, None)], 100, Certainty(units=records), draw) is None
 
 
 def test_records_of_a_unit_do_not_add_to_what_is_shown():
@@ -144,7 +144,11 @@ def test_records_of_a_unit_do_not_add_to_what_is_shown():
     score[:60] += 2.0
     alone, many = (
         in_one_group(
-            {"score": np.repeat(score, times)}, [np.repeat(group, times)], 240 * times, Certainty(units=units), rng()
+            {"score": np.repeat(score, times)},
+            [(np.repeat(group, times), None)],
+            240 * times,
+            Certainty(units=units),
+            rng(),
         )
         for times, units in (
             (1, ComparedUnits()),
@@ -165,7 +169,7 @@ def test_pairs_of_levels_are_groups_and_of_many_levels_are_not():
     together = (levels[:, 0] == 1) & (levels[:, 1] == 2)
     score = draw.normal(size=900)
     score[:450][together[:450]] += 3.0
-    found = in_one_group({"score": score}, groups, 450, Certainty(), draw)
+    found = in_one_group({"score": score}, ((one, None) for one in groups), 450, Certainty(), draw)
     assert found.p < 1e-4
     assert found.n == together.sum() // 2
 
@@ -176,6 +180,25 @@ def test_equal_scores_tell_nothing_of_few_members():
         draw = np.random.default_rng(seed)
         group, score = draw.integers(0, 4, 1600), np.zeros(1600)
         score[draw.permutation(1600)[:20]] = 1.0
-        p.append(in_one_group({"score": score}, [group], 200, Certainty(), draw).p)
+        p.append(in_one_group({"score": score}, [(group, None)], 200, Certainty(), draw).p)
     assert np.mean(np.array(p) < 0.05) < 0.1
     assert min(p) > 1e-4
+
+
+def test_numbers_near_members_of_one_level_are_told_among_its_records():
+    draw = np.random.default_rng(9)
+    tables = [
+        pd.DataFrame(draw.normal(size=(2000, 4)), columns=list("abcd")).assign(level=draw.choice(list("xyz"), 2000))
+        for _ in range(3)
+    ]
+    members, others, released = tables
+    here, there = (np.flatnonzero(side["level"] == "y")[:200] for side in (members, released))
+    noise = 0.1 * draw.normal(size=(200, 4))
+    released.loc[there, list("abcd")] = members.loc[here, list("abcd")].to_numpy() + noise
+    schema = Schema([*(Variable(name, "continuous") for name in "abcd"), Variable("level", "nominal")])
+    a, c, b = (Microdata(one, schema) for one in (members, released, others))
+    coded_people = CodedPeople.of(a, c, b)
+    scores = {"by chance": draw.normal(size=4000)}
+    found = in_one_group(scores, groupings(coded_people, halves(2000, draw), draw), 2000, Certainty(), draw)
+    assert found.p < 1e-8
+    assert in_one_group(scores, [(one, None) for one in coded_people.groups(draw)], 2000, Certainty(), draw).p > 1e-3
