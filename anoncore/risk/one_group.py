@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.stats import beta, norm
 
+from anoncore.kernels.left_out import MISSING
 from anoncore.microdata.units import unit_codes
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._values import Flags
@@ -15,6 +16,7 @@ from anoncore.risk.coded_people import CodedPeople, distance_ratios
 from anoncore.risk.scores import ACCEPTED_AREA, Certainty, TopScores
 
 _FEWEST = 20  # units of a side in a group
+_MISSING = 0.5  # share of people without a number, in a group that is compared by others
 _LARGEST = 0.5  # share of all units: a larger group is seen by everybody's area
 
 
@@ -39,14 +41,18 @@ def groupings(coded: CodedPeople, halves: Sequence[Indices], rng: np.random.Gene
 
 
 def _within(coded: CodedPeople, halves: Sequence[Indices], codes: Indices, of_rows: Indices) -> Floats:
-    """Return (P,) ratios of distances by the numbers, to people of the other half and rows with the same level."""
+    """Return (P,) ratios of distances to people of the other half and to rows with the same level.
+
+    By the numbers that at least half of those with the level have.
+    """
     scores = np.zeros(len(codes))
     for level in np.flatnonzero(np.bincount(codes) >= 2 * _FEWEST):
-        rows = coded.rows[np.ix_(coded.numeric, of_rows == level)]
+        known = coded.numeric & ((coded.people[codes == level] == MISSING).mean(axis=0) < _MISSING)
+        rows = coded.rows[np.ix_(known, of_rows == level)]
         sides = [half[codes[half] == level] for half in halves]
         for asked, beside in (sides, sides[::-1]):
-            if len(asked) and len(beside) and rows.shape[1]:
-                one, other = (coded.people[np.ix_(side, coded.numeric)] for side in (asked, beside))
+            if len(asked) and len(beside) and rows.size:
+                one, other = (coded.people[np.ix_(side, known)] for side in (asked, beside))
                 scores[asked] = distance_ratios(one, rows, other)
     return scores
 
