@@ -18,12 +18,12 @@ from anoncore.risk.coded_people import SAME, UNIT, CodedPeople, distance_ratios,
 
 _FEWEST, _MOST = 20, 2000  # people of a side in a half, at least; people to choose with, at most
 _LEAST = 400  # people to choose with where there are so many; where they would take too long nothing is chosen
-_OPERATIONS = 20e9  # of the distances that a choice takes, which limits the people to choose with
+_OPERATIONS = 15e9  # of the distances that a choice takes, which limits the people to choose with
 _VARIABLES = 40  # of more a random choice
-_WIDENED, _SIZES = 6, (3, 4, 5)  # the best combinations that are made wider, and the sizes they reach
+_WIDENED, _SIZES = 5, (3, 4, 5)  # the best combinations that are made wider, and the sizes they reach
 # Numbers that are combined, of similar spread, at most so many in a combination; combinations that are kept.
 _CONTRASTED, _SIMILAR, _TERMS, _KEPT = 10, 10.0, 4, 4
-_SEARCHES = 60  # for nearest rows that a choice takes, about
+_SEARCHES = 50  # for nearest rows that a choice takes, about
 
 
 _Signs: TypeAlias = frozenset[tuple[int, int]]  # numbers with the signs that they are added with
@@ -35,7 +35,7 @@ def by_chosen_variables(coded: CodedPeople, halves: Sequence[Indices], rng: np.r
     A release may keep a few variables of each person beside others' values, by which nobody is near. The distance is
     Σ_j min(|x_j − y_j|, 1), numbers by their place in the distribution of all people and levels 1 apart; the score, the
     logarithm of the distance to the nearest person of the other half less that to the nearest released row. In one half
-    the area under the curve is computed for all variables, leaving out by and by the quarter without which it is
+    the area under the curve is computed for all variables, leaving out by and by the third without which it is
     largest; and for pairs with a number, of which the best are made wider by one variable at a time. The combination
     with the largest area scores the other half. Among the variables are four sums and differences of two
     to four numbers or of logarithms, by which by themselves the area is largest in that half: an offset or a factor
@@ -55,7 +55,7 @@ def by_chosen_variables(coded: CodedPeople, halves: Sequence[Indices], rng: np.r
     Notes
     -----
     No person is scored by a choice that looked at their membership, so that without a leak all score alike. Source:
-    docs/explanation/risk.md; ratio of distances as in `anoncore.risk.density`. O(P·M·n) for each of about 60 searches,
+    docs/explanation/risk.md; ratio of distances as in `anoncore.risk.density`. O(P·M·n) for each of about 50 searches,
     with at most 2000 people.
     """
     member = np.arange(len(coded.people)) < coded.n_members
@@ -200,7 +200,7 @@ class _Choice:
             areas = self._areas(near[:, at], among[:, at], size - 1)
             whole = frozenset(at.tolist())
             yield {whole - {int(j)}: float(area) for j, area in zip(at, areas, strict=True)}
-            known[at[np.argsort(-areas, kind="stable")[: min(-(-size // 4), size - 2)]]] = False
+            known[at[np.argsort(-areas, kind="stable")[: min(-(-size // 3), size - 2)]]] = False
 
     def _widened(self, first: Indices) -> Iterator[dict[frozenset[int], float]]:
         """Give the areas of pairs with one of the first variables, and of the best combinations with one more."""

@@ -15,7 +15,7 @@ from anoncore.risk._values import Flags, aligned_values, codes_of_values, places
 SAME = 1e-5  # of the unit, by variable, below which distances are alike
 UNIT = 1 << 16  # numbers are placed among the people in such parts of the distribution; codes of levels are multiples
 _LEVELS = 8000  # of a variable, whose codes have to stay below those of `anoncore.kernels.left_out`
-_QUARTERS, _FEW_LEVELS, _PAIRS = 4, 20, 60  # parts of a number, levels, and pairs of variables that make groups
+_QUARTERS, _FEW_LEVELS, _PAIRS = 4, 20, 40  # parts of a number, levels, and pairs of variables that make groups
 
 
 @dataclass(frozen=True, eq=False, repr=False)

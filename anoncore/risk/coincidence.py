@@ -29,6 +29,7 @@ _FORMS = (
     ((8, 80, 1.0),),
     ((14, 140, 1.0),),
 )
+_FEW_VALUES, _LOOKED_AT = 10, 1000  # of a column that is no axis by itself, and the rows in which they are counted
 _NULL = 1e-8  # axes shorter than this, relative to the longest, hold rounding noise
 _SAME = 1e-9  # of an axis's standard deviation; closer scores are one
 
@@ -77,15 +78,16 @@ def score_coincidence_attack(
 ) -> ScoreCoincidence:
     """Attack membership by how closely a person's principal scores coincide with released ones.
 
-    On each axis a person scores the evidence −Σ_s c_s log((g_s + δ)/(w_s + δ)) that released scores lie closer to
-    the person's than they would by chance: g_1 is the gap to the nearest, the other g_s and all w_s are the mean
-    spacings of the so many released scores around it, δ a billionth of the axis's standard deviation. Four forms of
-    it are tried: 1, 3 and 10 scores together, relative to ten times as many; and 4, 8 and 14, for scores that were
-    moved by some ranks. The axes are, in turn, the columns; the principal axes of the release; those of the original,
-    which an attacker has to guess and the assessment knows; and, with at most eight columns, those that a search finds
-    on which the scores of a list of people, members or not, coincide most with released ones. With fewer than 50 units
-    per column those of members and non-members together replace the original's, which then follow accidents of the
-    members and separate them from anybody in a harmless release too. What separates most is returned.
+    On each axis a person scores the evidence −Σ_s c_s log((g_s + δ)/(w_s + δ)) that released scores lie closer to the
+    person's than they would by chance: g_1 is the gap to the nearest, the other g_s and all w_s are the mean spacings
+    of the so many released scores around it, δ a billionth of the axis's standard deviation. Four forms of it are
+    tried: 1, 3 and 10 scores together, relative to ten times as many; and 4, 8 and 14, for scores that were moved by
+    some ranks. The axes are, in turn, the columns with more than ten values, or all where there is none; the principal
+    axes of the release; those of the original, which an attacker has to guess and the assessment knows; and, with at
+    most eight columns, those that a search finds on which the scores of a list of people, members or not, coincide most
+    with released ones. With fewer than 50 units per column those of members and non-members together replace the
+    original's, which then follow accidents of the members and separate them from anybody in a harmless release too.
+    What separates most is returned.
 
     Parameters
     ----------
@@ -147,7 +149,10 @@ def _tried(
     """Return the axes that are tried, by their names."""
     columns, units = members.shape[1], len(np.unique(unit_codes(certainty.units.members, len(members))))
     secret, released = _secret(members, others, units), basis(points).loadings
-    tried: list[tuple[Axes, Floats]] = [("columns", np.eye(columns)), ("released", released), secret]
+    # Where a column has a few values, nobody is near one by more than chance: it says what `value_presence` looks at.
+    some = points[:: max(1, len(points) // _LOOKED_AT)]
+    several = [j for j, column in enumerate(some.T) if len(np.unique(column)) > _FEW_VALUES] or range(columns)
+    tried: list[tuple[Axes, Floats]] = [("columns", np.eye(columns)[:, list(several)]), ("released", released), secret]
     if search and 1 < columns <= NARROW:
         starts = [secret[1], *([released, np.array([[1.0, 1.0], [1.0, -1.0]])] if columns == 2 else [])]
         tried += [("searched", axes) for axes in searched_axes(members, others, points, starts)]
