@@ -8,16 +8,15 @@ GATE = family_gate(
     "density",
     "density",
     meaning="whether the release is denser around members than the population is",
-    attacker="An attacker who knows a person’s record and the population compares how near released rows are with how "
-    "near other people are, compares the shares of levels, or trains a classifier to distinguish released rows from "
-    "people.",
+    attacker="An attacker who knows a person’s record and the population, or half of the people who are in the data, "
+    "compares how near released rows are with how near other people are, compares the shares of levels, or trains a "
+    "classifier to distinguish released rows from people.",
     description="Members are distinguished from non-members by the ratio of the distance to their nearest and fifth "
     "nearest released row and to other people, also once the columns of the release have the distributions of the "
     "reference where they are apart, by the numbers, the quasi-identifiers or half of the variables alone, by numbers "
-    "among records with the rarest of a person's levels, by the variables that distinguish the other half of the "
-    "people best, and by the highest of these ratios in each group of people with one level or a quarter of a number; "
-    "by tracing (how much more frequent a person's values, "
-    "and products of two columns, are in the release than in the reference); and by boosted trees trained to "
-    "distinguish released rows from the reference.",
+    "among records with the rarest of a person's levels, and by the variables, sums and differences that distinguish "
+    "the other half of the people best; by these ratios within each group of people who share one or two levels or a "
+    "quarter of a number; by tracing (how much more frequent a person's values, and products of two columns, are in "
+    "the release than in the reference); and by boosted trees trained to distinguish released rows from the reference.",
     of_everybody=True,
 )
