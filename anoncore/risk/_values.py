@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from anoncore.kernels.left_out import MISSING, Codes
 from anoncore.microdata import EACH_RECORD, ComparedUnits, Microdata
+from anoncore.microdata.units import Units, unit_codes
 from anoncore.risk._checks import Floats
 from anoncore.risk.scores import Certainty, ScoreAttack, score_attack
 
@@ -82,6 +83,24 @@ def codes_of_values(asked: Floats, released: Floats, unit: int) -> tuple[Codes, 
         return np.where(np.isnan(values), MISSING, unit * np.where(held, places, len(known))).astype(np.int32)
 
     return coded(asked), coded(released)
+
+
+def drawn_records(units: Units | None, records: int, most: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Draw at most so many records, of whole statistical units, in the order of the table.
+
+    A unit with more of its records among those drawn would have a higher best score than one with fewer.
+
+    Examples
+    --------
+    >>> drawn_records(np.array([7, 7, 8, 9, 9]), 5, 4, np.random.default_rng(0)).tolist()
+    [0, 1, 3, 4]
+    """
+    if records <= most:
+        return np.arange(records)
+    codes = unit_codes(units, records)
+    order = rng.permutation(int(codes.max()) + 1)
+    held = np.cumsum(np.bincount(codes)[order])
+    return np.flatnonzero(np.isin(codes, order[: max(1, int(np.searchsorted(held, most, "right")))]))
 
 
 class SortedValues:
@@ -178,7 +197,7 @@ class ComparedPeople:
         names = shared_variables(tables)
         if min(len(original), len(reference)) < LEAST or not names or not len(released):
             return None
-        drawn = [np.sort(rng.choice(len(t), min(len(t), most), replace=False)) for t in (original, reference)]
+        drawn = [drawn_records(t.units, len(t), most, rng) for t in (original, reference)]
         columns = [aligned_values(tables, name) for name in names]
         return cls(
             names=tuple(names),

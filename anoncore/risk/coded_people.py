@@ -39,7 +39,7 @@ class CodedPeople:
 
     @classmethod
     def of(cls, original: Microdata, released: Microdata, reference: Microdata) -> CodedPeople | None:
-        """Code the variables that all tables have, but those with thousands of levels; None where there is none."""
+        """Code the variables that all tables share, but those with more than 8000 levels; None where there is none."""
         people, rows, numeric, numbers = [], [], [], []
         for name in shared_variables((original, released, reference)):
             members, published, others = aligned_values((original, released, reference), name)
@@ -64,18 +64,19 @@ class CodedPeople:
         numbers = self.numbers[0][chosen], self.numbers[1]
         return CodedPeople(self.people[chosen], self.rows, self.numeric, len(members), numbers)
 
-    def groups(self, rng: np.random.Generator) -> Iterator[Indices]:
+    def groups(self, rng: np.random.Generator) -> Iterator[tuple[int | None, Indices]]:
         """Give codes of groups, (P,): by levels or by quarters of numbers; by both levels, of some pairs of variables.
 
-        Not by levels of which there are many: hardly anyone shares two of them.
+        With the place of the variable, None of pairs. Pairs are of variables with at most 20 levels: of more, hardly
+        anyone shares two.
         """
         shares = np.where(self.numeric, UNIT // _QUARTERS + 1, UNIT)
         codes = np.maximum(self.people // shares, -1).astype(np.intp) + 1
-        yield from codes.T
-        few = np.flatnonzero(~self.numeric & (codes.max(axis=0) <= _FEW_LEVELS))
+        yield from enumerate(codes.T)
+        few = np.flatnonzero(~self.numeric & (codes.max(axis=0, initial=0) <= _FEW_LEVELS))
         pairs = np.array([(i, j) for i in few for j in few if i < j])
         for i, j in pairs[rng.permutation(len(pairs))[:_PAIRS]]:
-            yield codes[:, i] * (_FEW_LEVELS + 1) + codes[:, j]
+            yield None, codes[:, i] * (_FEW_LEVELS + 1) + codes[:, j]
 
     @property
     def levels(self) -> tuple[Indices, Indices]:

@@ -13,8 +13,18 @@ from scipy.special import ndtr, ndtri
 from anoncore.microdata.units import ComparedUnits, Units, unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk._trees import boosted
-from anoncore.risk._values import AT_MOST
-from anoncore.risk.density_ratios import ALL_COLUMNS, People, Views, halves_of_units, ratio_scores, uncorrelated
+from anoncore.risk._values import AT_MOST, drawn_records
+from anoncore.risk.density_ratios import (
+    ALL_COLUMNS,
+    CHOSEN,
+    RAREST,
+    STILL,
+    People,
+    Views,
+    halves_of_units,
+    ratio_scores,
+    uncorrelated,
+)
 from anoncore.risk.one_group import groupings, in_one_group
 from anoncore.risk.scores import SINGLE, AttackFamily, Certainty, NamedAttack, ScoreAttack, score_attack
 
@@ -23,12 +33,11 @@ if TYPE_CHECKING:
 
 TRACING = "tracing"
 ONE_GROUP = "density ratios, in one group of people"
-_SMOOTHER = "density ratio, 5 neighbours"  # several neighbours hide who is nearest in a group
+_NEAREST = "1 neighbour"  # in the names of ratios; several neighbours hide who is nearest in a group
 _LEAST = 40  # people on each side for a classifier
 _TRAINED = 20_000  # rows that a classifier learns from
-# Classes of a number, by rank; a share of the variance that is added lest directions without people count; and a spread
-# of a column that is none, in standard deviations.
-_CLASSES, _RIDGE, _STILL = 8, 0.3, 1e-9
+# Classes of a number, by rank; and a share of the variance that is added lest directions without people count.
+_CLASSES, _RIDGE = 8, 0.3
 
 
 @dataclass(frozen=True)
@@ -57,8 +66,8 @@ def density(
     release whose columns have the distributions of the non-members, where they are apart, and with one whose shrinkage
     is undone, where there is any; with parts of the columns, since columns that were exchanged hide in a distance how
     near the others are; with numbers among records, of both sides, that share the rarest of a person's levels; and with
-    the variables that distinguish the other half of the people best (`anoncore.risk.chosen_variables`). All of these
-    ratios are looked at once more in each group of people who share a level or a quarter of a number
+    the variables that distinguish the other half of the people best (`anoncore.risk.chosen_variables`). The ratios with
+    one neighbour are looked at once more in each group of people who share one or two levels or a quarter of a number
     (`anoncore.risk.one_group`). The classifier attack scores people by boosted trees that have learned to distinguish
     half of the released rows from half of the non-members; members of one half and the non-members of the other are
     scored with them, in turn, so that no one is scored by what learned from them. The tracing attack adds up, over
@@ -109,11 +118,13 @@ def density(
     width = sides[0].shape[1]
     sides.append(matrix("reference", reference, width))
     points, all_members = matrix("released", released, width), len(sides[0])
-    drawn = [np.sort(rng.choice(len(side), min(len(side), AT_MOST), replace=False)) for side in sides]
+    of_units = certainty.units.members, certainty.units.nonmembers
+    drawn = [drawn_records(of, len(side), AT_MOST, rng) for of, side in zip(of_units, sides, strict=True)]
     sides = [side[rows] for side, rows in zip(sides, drawn, strict=True)]
     people, units = np.concatenate(sides), certainty.units.take(*drawn)
     scored = People(people, len(sides[0]), units)
-    ratios = ratio_scores(scored, points, views.of_people(*drawn), rng)
+    seen = views.of_people(*drawn)
+    ratios = ratio_scores(scored, points, seen, rng)
     scores = dict(ratios)
     if len(np.unique(unit_codes(units.nonmembers, len(sides[1])))) > 1:
         scores[TRACING] = _traced(sides[0], sides[1], points, units.nonmembers)
@@ -130,12 +141,11 @@ def density(
         )
     )
     area = attacks[0].attack.area
-    if views.coded is not None:
-        near = {name: values for name, values in ratios.items() if not name.startswith(_SMOOTHER)}
-        groups = groupings(views.coded.take(*drawn), scored.halves(rng), rng)
-        top = in_one_group(near, groups, n, certain, rng)
+    if seen.coded is not None:
+        near = {name: values for name, values in ratios.items() if _NEAREST in name or name in (RAREST, CHOSEN)}
+        top = in_one_group(near, groupings(seen.coded, scored.halves(rng), rng), n, certain, rng)
         # Of all people the area is that of the first form: of one group there is none.
-        attacks += (NamedAttack(ONE_GROUP, ScoreAttack(area, top)),) if top else ()
+        attacks += (NamedAttack(ONE_GROUP, ScoreAttack(area, top)),)
     return Density(attacks, area.n_members, area.n_nonmembers)
 
 
@@ -154,7 +164,7 @@ def _traced(members: Floats, nonmembers: Floats, points: Floats, units: Units | 
     cuts = [np.unique(np.quantile(column, np.arange(1, _CLASSES) / _CLASSES)) for column in people.T]
     traits = _with_classes(people, cuts)
     spread = traits.std(axis=0)
-    varies = spread > _STILL
+    varies = spread > STILL
     traits = traits[:, varies] / spread[varies]
     released = _means_with_classes(points, cuts)[varies] / spread[varies]
     own, codes = traits[len(members) :], unit_codes(units, len(nonmembers))

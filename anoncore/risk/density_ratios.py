@@ -26,7 +26,7 @@ _FEWEST_KNOWN = 3  # variables of a part
 _FAR = 1e3  # standard deviations, where nobody shares a level
 _NEIGHBOURS = (1, 5)
 # A spread of a column that is none, in standard deviations; and what is added to the variance of principal components.
-_STILL, _LEAST_VARIANCE = 1e-9, 0.02
+STILL, _LEAST_VARIANCE = 1e-9, 0.02
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,15 +64,13 @@ class Views:
     Parameters
     ----------
     unshrunk : original, reference and release as `anoncore.risk.shrinkage.without_shrinkage` returns them
-    parts : (n,) which columns an attacker knows, by the name of each part
-    numbers : (n,) columns that are compared among the records of a person's rarest level
+    parts : (n,) flags of the columns that an attacker knows, by the name of each part
     linear : the numbers of original, reference and release on their own scale, for principal components
     coded : people and released rows, variable by variable
     """
 
     unshrunk: Tables | None = None
     parts: Mapping[str, Flags] = field(default_factory=dict)
-    numbers: Flags | None = None
     linear: Tables | None = None
     coded: CodedPeople | None = None
 
@@ -103,7 +101,6 @@ class Views:
         return cls(
             unshrunk=None if unshrunk is None or unshrunk.r is None else (unshrunk.x, unshrunk.r, unshrunk.y),
             parts=parts,
-            numbers=numbers,
             linear=linear,
             coded=coded,
         )
@@ -241,7 +238,7 @@ def _by_code(column: Indices, codes: Indices) -> list[Indices]:
 def uncorrelated(people: Floats, points: Floats) -> tuple[Floats, Floats]:
     """Return both tables in principal components of people, of about unit variance."""
     middle, spread = people.mean(axis=0), people.std(axis=0)
-    varies = spread > _STILL
+    varies = spread > STILL
     people, points = ((table - middle)[:, varies] / spread[varies] for table in (people, points))
     variances, axes = np.linalg.eigh(people.T @ people / len(people))
     axes = axes / np.sqrt(np.maximum(variances, 0.0) + _LEAST_VARIANCE)

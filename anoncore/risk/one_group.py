@@ -17,8 +17,8 @@ from anoncore.risk.scores import ACCEPTED_AREA, Certainty, TopScores
 
 _FEWEST = 20  # units of a side in a group
 _MISSING = 0.5  # share of people without a number, in a group that is compared by others
+_OPERATIONS = 2e9  # of the distances within the levels of one variable
 _LARGEST = 0.5  # share of all units: a larger group is seen by everybody's area
-
 
 Grouping: TypeAlias = tuple[Indices, Floats | None]
 
@@ -32,21 +32,27 @@ def groupings(coded: CodedPeople, halves: Sequence[Indices], rng: np.random.Gene
     halves : of the people, each of which is compared with people of the other
     rng : Generator, draws pairs of variables
     """
-    yield from ((codes, None) for codes in coded.groups(rng))
-    if coded.numeric.sum() > 1:
-        yield from (
-            (codes, _within(coded, halves, codes, rows))
-            for codes, rows in zip(*(one.T for one in coded.levels), strict=True)
-        )
+    people, rows = coded.levels
+    own = {int(at): place for place, at in enumerate(np.flatnonzero(~coded.numeric))}
+    for at, codes in coded.groups(rng):
+        place = None if at is None else own.get(at)
+        yield codes, None if place is None else _within(coded, halves, people[:, place], rows[:, place])
 
 
-def _within(coded: CodedPeople, halves: Sequence[Indices], codes: Indices, of_rows: Indices) -> Floats:
+def _within(coded: CodedPeople, halves: Sequence[Indices], codes: Indices, of_rows: Indices) -> Floats | None:
     """Return (P,) ratios of distances to people of the other half and to rows with the same level.
 
-    By the numbers that at least half of those with the level have.
+    By the numbers that at least half of those with the level have; 0 of levels that hardly anyone or most people have,
+    and None where all others take too long.
     """
+    held, there = np.bincount(codes, minlength=1), np.bincount(of_rows, minlength=int(codes.max(initial=0)) + 1)
+    levels = np.flatnonzero((held >= 2 * _FEWEST) & (held <= _LARGEST * len(codes)))
+    numbers = int(coded.numeric.sum())
+    searched = float((held[levels] * (there[levels] + held[levels] / 2.0)).sum()) * numbers
+    if numbers < 2 or searched > _OPERATIONS:
+        return None
     scores = np.zeros(len(codes))
-    for level in np.flatnonzero(np.bincount(codes) >= 2 * _FEWEST):
+    for level in levels:
         known = coded.numeric & ((coded.people[codes == level] == MISSING).mean(axis=0) < _MISSING)
         rows = coded.rows[np.ix_(known, of_rows == level)]
         sides = [half[codes[half] == level] for half in halves]
@@ -63,7 +69,7 @@ def in_one_group(
     n_members: int,
     certainty: Certainty,
     rng: np.random.Generator,
-) -> TopScores | None:
+) -> TopScores:
     """Look for the group of people in which members score most above non-members.
 
     A leak that concerns one group of a hundred in thousands hardly moves the area under the curve of all, nor are its
@@ -81,14 +87,15 @@ def in_one_group(
     Returns
     -------
     TopScores of the higher half of the scores in the group that chance explains least, with p-values of the areas over
-    all groups and scores; None where no group has 20 units on either side and at most half of all
+    all groups and scores, and the share of members among all people: that among the people of a group tells how many
+    they are. Of no one, with p-values of 1, where no group has 20 units on either side and at most half of all
 
     Notes
     -----
     Ties are broken at random, so that the sum of ranks has no ties; its normal approximation is conservative far out,
-    where it is used. Counts only what is more than an attack shows that is accepted, as in
-    `anoncore.risk.scores.top_scores`. Source: Mann and Whitney 1947, *Ann. Math. Stat.* 18, 50-60, corrected as by
-    Bonferroni.
+    where it is used, if scores do not depend on membership. For an area of 0.55 the same variance is taken. Counts only
+    what is more than an attack shows that is accepted, as in `anoncore.risk.scores.top_scores`. Source: Mann and
+    Whitney 1947, *Ann. Math. Stat.* 18, 50-60, corrected as by Bonferroni.
 
     Examples
     --------
@@ -106,8 +113,9 @@ def in_one_group(
         for codes, own in groups
         for one in _in_groups(table if own is None else np.vstack([table, own]), member, codes, (units, most), rng)
     ]
+    baseline = n_members / len(units)
     if not found:
-        return None
+        return TopScores(0, 0, 0.0, 0.0, 1.0, 1.0, baseline)
     areas, hits, half, members, size = np.concatenate(found, axis=1)
     error, tests = np.sqrt((size + 1.0) / (12.0 * members * (size - members))), len(areas)
     by_chance, by_accepted = (norm.sf((areas - area) / error) for area in (0.5, ACCEPTED_AREA))
@@ -117,7 +125,7 @@ def in_one_group(
     n, above = int(half[worst]), int(hits[worst])
     level = (1.0 - certainty.confidence) / certainty.tests / tests
     lower = float(beta.ppf(level, above, n - above + 1)) if above else 0.0
-    return TopScores(n, above, above / n, lower, p, accepted_p, float(members[worst] / size[worst]))
+    return TopScores(n, above, above / n, lower, p, accepted_p, baseline)
 
 
 def _unit_codes(certainty: Certainty, members: int, people: int) -> Indices:

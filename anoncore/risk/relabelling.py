@@ -105,7 +105,9 @@ def _has_others(sides: Sequence[Floats], least: float) -> bool:
     """Return whether the release has levels that nobody else has, and chance explains them with less than e^−least."""
     known, held = (side[~np.isnan(side)] for side in (np.concatenate([sides[0], *sides[2:]]), sides[1]))
     alone = np.isin(held, known, invert=True)
-    if not len(held) or alone.mean() <= _UNKNOWN:
+    if not len(known) or not len(held):
+        return bool(len(held))
+    if alone.mean() <= _UNKNOWN:
         return False
     counts = np.unique(np.concatenate([known, held]), return_counts=True)[1].astype(np.float64)
     by_chance = counts * math.log(len(held) / (len(known) + len(held)))

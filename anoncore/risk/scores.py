@@ -30,9 +30,9 @@ class TopScores:
 
     Parameters
     ----------
-    n : records among the highest scores; ties are taken whole
+    n : records among the highest scores, of all or of one group; of all, ties are taken whole
     members : those of them that are members
-    precision, lower : share of members among them, and its lower confidence bound over all ranks looked at
+    precision, lower : share of members among them, and its lower confidence bound over all ranks, or groups, looked at
     p : probability of members as over-represented by chance, at any rank; and 1 where no rank has more than an attack
         has that is accepted
     accepted_p : the same, were the attack one that is accepted: with an area of 0.55, and normal scores

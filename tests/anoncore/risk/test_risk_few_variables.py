@@ -5,10 +5,13 @@ import pandas as pd
 import pytest
 from scipy.stats import kstest
 
+from anoncore.encoding import EncodedTables
 from anoncore.microdata import ComparedUnits, Microdata, Schema, Variable
 from anoncore.risk import measure_risk
+from anoncore.risk._values import drawn_records
 from anoncore.risk.chosen_variables import by_chosen_variables
 from anoncore.risk.coded_people import UNIT, CodedPeople
+from anoncore.risk.density import density
 from anoncore.risk.one_group import groupings, in_one_group
 from anoncore.risk.scores import Certainty
 
@@ -100,7 +103,7 @@ def test_codes_tell_levels_missing_values_and_what_nobody_holds_apart():
     assert people.ravel().tolist() == [1, 0, 2, 1]
     assert rows.ravel().tolist() == [3]
     assert found.rows[0, 0] == UNIT
-    by_quarters, by_level = found.groups(np.random.default_rng(0))
+    (_, by_quarters), (_, by_level) = found.groups(np.random.default_rng(0))
     assert by_level.tolist() == [1, 0, 2, 1]
     assert by_quarters.tolist() == [1, 2, 0, 4]
 
@@ -129,13 +132,13 @@ def test_groups_by_chance_do_not():
 def test_a_group_needs_twenty_units_of_either_side_and_at_most_half_of_all():
     draw = np.random.default_rng(3)
     score, few = {"score": draw.normal(size=200)}, np.repeat([0, 1, 1, 0], [19, 81, 81, 19])
-    assert in_one_group(score, [(few, None)], 100, Certainty(), draw) is None
-    assert in_one_group(score, [(np.zeros(200, dtype=int), None)], 100, Certainty(), draw) is None
+    assert in_one_group(score, [(few, None)], 100, Certainty(), draw).n == 0
+    assert in_one_group(score, [(np.zeros(200, dtype=int), None)], 100, Certainty(), draw).p == 1.0
     records = ComparedUnits(np.arange(100) // 4, np.arange(100) // 4)
     alternating = np.arange(200) % 2
-    assert in_one_group(score, [(alternating, None)], 100, Certainty(), draw) is not None
+    assert in_one_group(score, [(alternating, None)], 100, Certainty(), draw).n == 50
     # Twenty-five units, of whom each has two records in either group, are more than half of all.
-    assert in_one_group(score, [(alternating, None)], 100, Certainty(units=records), draw) is None
+    assert in_one_group(score, [(alternating, None)], 100, Certainty(units=records), draw).n == 0
 
 
 def test_records_of_a_unit_do_not_add_to_what_is_shown():
@@ -165,11 +168,11 @@ def test_pairs_of_levels_are_groups_and_of_many_levels_are_not():
     groups = list(
         CodedPeople(codes, codes.T, np.zeros(3, dtype=bool), 450, (levels[:, :0], levels[:, :0])).groups(draw)
     )
-    assert [len(np.unique(one)) for one in groups] == [3, 4, 50, 12]
+    assert [(at, len(np.unique(one))) for at, one in groups] == [(0, 3), (1, 4), (2, 50), (None, 12)]
     together = (levels[:, 0] == 1) & (levels[:, 1] == 2)
     score = draw.normal(size=900)
     score[:450][together[:450]] += 3.0
-    found = in_one_group({"score": score}, ((one, None) for one in groups), 450, Certainty(), draw)
+    found = in_one_group({"score": score}, ((one, None) for _, one in groups), 450, Certainty(), draw)
     assert found.p < 1e-4
     assert found.n == together.sum() // 2
 
@@ -201,4 +204,42 @@ def test_numbers_near_members_of_one_level_are_told_among_its_records():
     scores = {"by chance": draw.normal(size=4000)}
     found = in_one_group(scores, groupings(coded_people, halves(2000, draw), draw), 2000, Certainty(), draw)
     assert found.p < 1e-8
-    assert in_one_group(scores, [(one, None) for one in coded_people.groups(draw)], 2000, Certainty(), draw).p > 1e-3
+    assert in_one_group(scores, [(one, None) for _, one in coded_people.groups(draw)], 2000, Certainty(), draw).p > 1e-3
+
+
+def test_what_is_published_of_a_group_is_no_share_of_it():
+    draw = np.random.default_rng(3)
+    group, score = draw.integers(0, 5, 1200), draw.normal(size=1200)
+    score[:600][group[:600] == 1] += 2.0
+    found = in_one_group({"score": score}, [(group, None)], 600, Certainty(), draw)
+    assert found.baseline == 0.5
+    assert found.n == (group == 1).sum() // 2
+
+
+def test_records_are_drawn_by_whole_units():
+    units = np.repeat(np.arange(40), np.arange(40) % 5 + 1)
+    for seed in range(5):
+        drawn = drawn_records(units, len(units), 50, np.random.default_rng(seed))
+        assert 40 < len(drawn) <= 50
+        assert (
+            np.bincount(units[drawn], minlength=40)[np.unique(units[drawn])] == np.unique(units[drawn]) % 5 + 1
+        ).all()
+    assert len(drawn_records(None, 100, 30, np.random.default_rng(0))) == 30
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.8])
+def test_many_more_records_of_one_side_are_no_leak(correlation):
+    draw = np.random.default_rng(12)
+
+    def households(n):
+        shared, own = draw.normal(size=(n, 3)), draw.normal(size=(10 * n, 3))
+        rows = np.sqrt(correlation) * np.repeat(shared, 10, axis=0) + np.sqrt(1.0 - correlation) * own
+        table = pd.DataFrame(rows, columns=NAMES[:3])
+        return Microdata(table, SCHEMA.select(NAMES[:3])).with_units(np.repeat(np.arange(n), 10))
+
+    a, b, c = households(150), households(1500), households(150)
+    tables = EncodedTables.of(a, c, b)
+    certainty = Certainty(units=tables.units)
+    found = density(tables.x, tables.r, tables.y, certainty=certainty, rng=draw)
+    assert found.worst.attack.area.lower < 0.55
+    assert found.p > 1e-3
