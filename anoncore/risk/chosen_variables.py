@@ -18,10 +18,10 @@ from anoncore.risk.coded_people import SAME, UNIT, CodedPeople, distance_ratios,
 
 _APART = np.int32(-(2**29))  # as far from every value as a missing one
 _FEWEST, _MOST = 20, 2000  # people of a side in a half, at least; people to choose with, at most
-_LEAST = 400  # people to choose with where there are so many; where they would take too long nothing is chosen
-_OPERATIONS = 15e9  # of the distances that a choice takes, which limits the people to choose with
+_LEAST = 300  # people to choose with where there are so many; where they would take too long nothing is chosen
+_OPERATIONS = 12e9  # of the distances that a choice takes, which limits the people to choose with
 _VARIABLES = 40  # of more a random choice
-_WIDENED, _WIDEST = 5, 5  # the best combinations that are extended, and the variables they reach
+_WIDENED, _WIDEST = 4, 5  # the best combinations that are extended, and the variables they reach
 # Numbers that are combined, the largest ratio of their standard deviations, numbers in a combination, and those kept.
 _CONTRASTED, _SIMILAR, _TERMS, _KEPT = 10, 10.0, 4, 4
 _SEARCHES = 50  # for nearest rows that a choice takes, about
