@@ -14,6 +14,7 @@ from anoncore.microdata.units import ComparedUnits, Units, unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk._trees import boosted
 from anoncore.risk._values import AT_MOST, drawn_records
+from anoncore.risk.chosen_variables import IN_BOTH_HALVES
 from anoncore.risk.density_ratios import (
     ALL_COLUMNS,
     CHOSEN,
@@ -134,11 +135,14 @@ def density(
         scores["classifier"] = learned
     n, certain = len(sides[0]), replace(certainty.over(len(scores) + 1), units=units)
     times = all_members / len(sides[1])
+    judged = {
+        name: score_attack(values[:n], values[n:], certainty=certain.over(IN_BOTH_HALVES if name == CHOSEN else 1))
+        for name, values in scores.items()
+    }
+    if CHOSEN in judged:
+        judged[CHOSEN] = judged[CHOSEN].among(IN_BOTH_HALVES)
     attacks = tuple(
-        NamedAttack(name, _by_as_many(one, times) if name.startswith(TRACING) else one)
-        for name, one in (
-            (name, score_attack(values[:n], values[n:], certainty=certain)) for name, values in scores.items()
-        )
+        NamedAttack(name, _by_as_many(one, times) if name.startswith(TRACING) else one) for name, one in judged.items()
     )
     area = attacks[0].attack.area
     if seen.coded is not None:

@@ -61,6 +61,11 @@ class ScoreAttack:
     area: MembershipAttack
     top: TopScores
 
+    def among(self, tests: int) -> ScoreAttack:
+        """Return the attack with p-values of the highest scores for so many tests."""
+        p, accepted_p = (min(1.0, one * tests) for one in (self.top.p, self.top.accepted_p))
+        return replace(self, top=replace(self.top, p=p, accepted_p=accepted_p))
+
 
 @dataclass(frozen=True)
 class NamedAttack:

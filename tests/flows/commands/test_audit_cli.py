@@ -97,7 +97,7 @@ def tracked(tmp_path_factory: pytest.TempPathFactory, people_table: Any, trackin
 @pytest.fixture(scope="module")
 def people_table(people: Callable[..., Any], write_office: Callable[..., Path]) -> Callable[..., Path]:
     """Return a function that writes a small table and its plan."""
-    return lambda folder, more="": write_office(folder, people(1200), margin=0.25, more=more)
+    return lambda folder, more="": write_office(folder, people(1400), margin=0.25, more=more)
 
 
 def kinds(home: Home) -> set[str]:
