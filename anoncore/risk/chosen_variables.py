@@ -19,12 +19,13 @@ from anoncore.risk.coded_people import SAME, UNIT, CodedPeople, distance_ratios,
 IN_BOTH_HALVES = 20  # tests for which the scores count, since both halves may choose one combination
 _APART = np.int32(-(2**29))  # as far from every value as a missing one
 _FEWEST, _MOST = 20, 2000  # people of a side in a half, at least; people to choose with, at most
-_LEAST = 300  # people to choose with where there are so many; where they would take too long nothing is chosen
+_LEAST = 300  # people to choose with where there are so many; where they take too long fewer variables are offered
 _OPERATIONS = 12e9  # of the distances that a choice takes, which limits the people to choose with
 _VARIABLES = 40  # of more a random choice
 _WIDENED, _WIDEST = 4, 5  # the best combinations that are extended, and the variables they reach
 # Numbers that are combined, the largest ratio of their standard deviations, numbers in a combination, and those kept.
-_CONTRASTED, _SIMILAR, _TERMS, _KEPT = 10, 10.0, 4, 4
+_CONTRASTED, _SIMILAR, _TERMS, _KEPT = 20, 10.0, 4, 4
+_SORTED = 2.5e7  # rows times the square of the numbers that are combined
 _SEARCHES = 50  # for nearest rows that a choice takes, about
 
 _Signs: TypeAlias = frozenset[tuple[int, int]]  # numbers with the signs that they are added with
@@ -51,8 +52,7 @@ def by_chosen_variables(coded: CodedPeople, halves: Sequence[Indices], rng: np.r
 
     Returns
     -------
-    (P,) mean rank in the own half over its size; None with fewer than 20 on a side of a half, or
-    where the release has too many values to search
+    (P,) mean rank in the own half over its size; None with fewer than 20 on a side of a half, or one variable
 
     Notes
     -----
@@ -66,16 +66,18 @@ def by_chosen_variables(coded: CodedPeople, halves: Sequence[Indices], rng: np.r
     """
     member = np.arange(len(coded.people)) < coded.n_members
     fewest = min(int(np.bincount(member[half].astype(int), minlength=2).min()) for half in halves)
-    variables = coded.people.shape[1]
-    drawn = np.sort(rng.permutation(variables)[:_VARIABLES])
-    search = coded.rows.shape[1] + len(halves[0])
-    most = int(min(_MOST, _OPERATIONS / (search * len(drawn) * _SEARCHES)))
-    if fewest < _FEWEST or variables < 2 or most < _LEAST:
+    search = (coded.rows.shape[1] + len(halves[0])) * _SEARCHES
+    affordable = max(int(_OPERATIONS / (search * _LEAST)) - _KEPT, 0)
+    drawn = np.sort(rng.permutation(coded.people.shape[1])[: min(_VARIABLES, affordable)])
+    most = int(np.clip(_OPERATIONS / (search * (len(drawn) + _KEPT)), _LEAST, _MOST))
+    if fewest < _FEWEST or coded.people.shape[1] < 2:
         return None
     scores, contrasts = np.empty(len(member)), _Contrasts.of(coded.numbers, rng)
     for learned, scored in (halves, halves[::-1]):
         asked = _balanced(learned, member, most, rng)
         kept = contrasts.best(asked, scored, member)
+        if len(drawn) + len(kept) < 2:
+            return None
         people = np.column_stack([coded.people[:, drawn], *(one for one, _ in kept)])
         rows = np.stack([*coded.rows[drawn], *(one for _, one in kept)])
         numeric = np.append(coded.numeric[drawn], np.ones(len(kept), dtype=bool))
@@ -107,8 +109,9 @@ class _Contrasts:
 
     @classmethod
     def of(cls, numbers: tuple[Floats, Floats], rng: np.random.Generator) -> _Contrasts:
-        """Take some of the numbers."""
-        chosen = np.sort(rng.permutation(numbers[0].shape[1])[:_CONTRASTED])
+        """Take some of the numbers, the fewer, the more rows there are to sort."""
+        most = min(_CONTRASTED, int(np.sqrt(_SORTED / max(len(numbers[1]), 1))))
+        chosen = np.sort(rng.permutation(numbers[0].shape[1])[:most])
         people, rows = (side[:, chosen] for side in numbers)
         positive = [
             all((side[:, at] > 0.0).any() and not (side[:, at] <= 0.0).any() for side in (people, rows))

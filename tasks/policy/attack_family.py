@@ -93,7 +93,7 @@ def family_result(
         return GateResult(name, "not tested", "needs non-members", limit, baseline, 0, meaning)
     area, top = family.worst.attack.area, family.worst_top
     figure = f"AUC {area.auc:.3f} {interval(area.lower, family.upper, 3)}"
-    meaning += f"; worst of {family.n_tests} forms: {family.worst.name}"
+    meaning += f"; worst of {family.n_tests} form{'s'[: family.n_tests > 1]}: {family.worst.name}"
     areas = (BoundedFigure.of(one.attack.area.auc, one.attack.area, one.name) for one in family.attacks)
     bounds, chance = policy.area_bounds(*areas), Chance(family.top_p, policy.test_p)
     if by_both:
