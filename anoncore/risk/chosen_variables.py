@@ -24,7 +24,7 @@ _OPERATIONS = 12e9  # of the distances that a choice takes, which limits the peo
 _VARIABLES = 40  # of more a random choice
 _WIDENED, _WIDEST = 4, 5  # the best combinations that are extended, and the variables they reach
 # Numbers that are combined, the largest ratio of their standard deviations, numbers in a combination, and those kept.
-_CONTRASTED, _SIMILAR, _TERMS, _KEPT = 20, 10.0, 4, 4
+_CONTRASTED, _SIMILAR, _TERMS, _KEPT = 40, 10.0, 4, 4
 _SORTED = 2.5e7  # rows times the square of the numbers that are combined
 _SEARCHES = 50  # for nearest rows that a choice takes, about
 
