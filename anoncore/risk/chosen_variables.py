@@ -203,7 +203,7 @@ class _Choice:
         return np.isin(np.arange(len(self.rows)), list(variables))
 
     def _narrowed(self) -> Iterator[dict[frozenset[int], float]]:
-        """Leave out variables by and by; give the areas of the combinations that are left, two variables at least."""
+        """Remove a third of the variables at a time; give the areas of what is left, two variables at least."""
         known = np.ones(len(self.rows), dtype=bool)
         while (size := int(known.sum())) > 2:
             caps = np.ascontiguousarray(np.broadcast_to(np.where(known, UNIT, 0), self.people.shape).astype(np.int32))

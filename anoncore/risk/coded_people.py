@@ -25,7 +25,7 @@ class CodedPeople:
     Parameters
     ----------
     people : (P, n) numbers by their place in the distribution of all people, levels by multiples of `UNIT`
-    rows : (n, M) the same of the release; what nobody holds has a code of its own
+    rows : (n, M) the same of the release; a level that no one of the people holds has a code of its own
     numeric : (n,) whether numbers
     n_members : of the people, who come first
     numbers : (P, c) and (M, c) values of the numbers, NaN where missing

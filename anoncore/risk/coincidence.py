@@ -149,7 +149,7 @@ def _tried(
     """Return the axes that are tried, by their names."""
     columns, units = members.shape[1], len(np.unique(unit_codes(certainty.units.members, len(members))))
     secret, released = _secret(members, others, units), basis(points).loadings
-    # Where a column has a few values, nobody is near one by more than chance: it says what `value_presence` looks at.
+    # With few distinct values every score coincides by chance; `value_presence` tests such columns.
     some = points[:: max(1, len(points) // _LOOKED_AT)]
     several = [j for j, column in enumerate(some.T) if len(np.unique(column)) > _FEW_VALUES] or range(columns)
     tried: list[tuple[Axes, Floats]] = [("columns", np.eye(columns)[:, list(several)]), ("released", released), secret]

@@ -68,7 +68,7 @@ def density(
     is undone, where there is any; with parts of the columns, since columns that were exchanged hide in a distance how
     near the others are; with numbers among records, of both sides, that share the rarest of a person's levels; and with
     the variables that distinguish the other half of the people best (`anoncore.risk.chosen_variables`). The ratios with
-    one neighbour are looked at once more in each group of people who share one or two levels or a quarter of a number
+    one neighbour are compared once more in each group of people who share one or two levels or a quarter of a number
     (`anoncore.risk.one_group`). The classifier attack scores people by boosted trees that have learned to distinguish
     half of the released rows from half of the non-members; members of one half and the non-members of the other are
     scored with them, in turn, so that no one is scored by what learned from them. The tracing attack adds up, over
@@ -79,7 +79,7 @@ def density(
     Parameters
     ----------
     original, reference, released : (N, n), (L, n) and (M, n), one encoding, in standard deviations; of more than
-        5000 people on a side a sample is scored
+        5000 records on a side a sample of whole units is scored
     views : other columns of the same records, and parts of them
     certainty : of the bounds; the lower ones hold for all forms of all attacks together; with the units of all people
     rng : Generator, for samples and the classifier

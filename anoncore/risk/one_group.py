@@ -18,7 +18,7 @@ from anoncore.risk.scores import ACCEPTED_AREA, Certainty, TopScores
 _FEWEST = 20  # units of a side in a group
 _MISSING = 0.5  # share of people without a number, in a group that is compared by others
 _OPERATIONS = 2e9  # of the distances within the levels of one variable
-_LARGEST = 0.5  # share of all units: a larger group is seen by everybody's area
+_LARGEST = 0.5  # share of all units: a larger group changes the area of all people
 
 Grouping: TypeAlias = tuple[Indices, Floats | None]
 

@@ -52,12 +52,12 @@ def relabelling(original: Microdata, released: Microdata, reference: Microdata |
 
     Attacks compare levels by name. A release that keeps records under other names would seem to share nothing with
     them. Named are variables (1) with more than 1 % of released values that no one in the original or the reference
-    has, whether renamed or merged, where chance explains as many with a probability below e⁻⁷ over the number of such
-    variables; (2) whose released levels are likelier those of the original by another assignment,
-    by their counts or by their counts beside one other variable, with a likelihood ratio of e¹⁵ or more (to the power
-    of the records of a statistical unit, on average) for each two levels, where that leaves at most half of the total
-    variation; (3) whose combinations with following variables have exactly the original's counts, but for the order,
-    where chance explains that with a probability below e⁻¹⁵.
+    has, whether renamed or merged, where chance explains as many with a probability below e⁻⁷ over the number of
+    variables with levels (to the power of the records of a statistical unit, on average); (2) whose released levels are
+    likelier those of the original by another assignment, by their counts or by their counts beside one other variable,
+    with a likelihood ratio of e¹⁵ or more (to the same power) for each two levels, where that leaves at most half of
+    the total variation; (3) whose combinations with following variables have exactly the original's counts, but for the
+    order, where chance explains that with a probability below e⁻¹⁵.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def relabelling(original: Microdata, released: Microdata, reference: Microdata |
 
 
 def _has_others(sides: Sequence[Floats], least: float) -> bool:
-    """Return whether the release has levels that nobody else has, and chance explains them with less than e^−least."""
+    """Return whether the release has levels that no one else has, and chance explains them with less than e^−least."""
     known, held = (side[~np.isnan(side)] for side in (np.concatenate([sides[0], *sides[2:]]), sides[1]))
     alone = np.isin(held, known, invert=True)
     if not len(known) or not len(held):

@@ -8,7 +8,7 @@ GATE = family_gate(
     "density",
     "density",
     meaning="whether the release is denser around members than the population is",
-    attacker="An attacker who knows a person’s record and the population, or half of the people who are in the data, "
+    attacker="An attacker who knows a person’s record and the population, or which of half of the people took part, "
     "compares how near released rows are with how near other people are, compares the shares of levels, or trains a "
     "classifier to distinguish released rows from people.",
     description="Members are distinguished from non-members by the ratio of the distance to their nearest and fifth "
