@@ -106,7 +106,10 @@ def running(run: subprocess.Popen) -> int:
 def gone(pid: int) -> bool:
     end = time.monotonic() + 20
     while time.monotonic() < end:
-        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
             return True
         time.sleep(0.05)
     return False
