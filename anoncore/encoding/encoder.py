@@ -96,6 +96,10 @@ class Encoder:
         """Return a readable name for each column of the encoded matrix."""
         return tuple(name for block in self.blocks for name in block.column_names())
 
+    def variable_of_columns(self) -> np.ndarray:
+        """Return (m,) the place of the variable of each column of the encoded matrix."""
+        return np.repeat(np.arange(len(self.blocks)), [block.end - block.start for block in self.blocks])
+
     def encode(self, data: Microdata) -> np.ndarray:
         """Return the (N, m) matrix of ``data``; variables released as probabilities are accepted.
 

@@ -15,7 +15,7 @@ from anoncore.microdata import Variable
 from anoncore.partitions.exchange import receivers
 from anoncore.partitions.store import Chunk, ColumnStore, Executor, work_name
 from anoncore.partitions.table import PartitionedTable
-from anoncore.risk.tail import IdenticalCounts
+from anoncore.risk.identical import IdenticalCounts
 from anoncore.risk.within import compared_kinds
 
 Words = NDArray[np.uint64]

@@ -32,6 +32,7 @@ from anoncore.risk.group_figures import (
     group_figures,
 )
 from anoncore.risk.hidden_units import HiddenUnits, hidden_units, records_looked_at
+from anoncore.risk.identical import identical_records, twins_by_chance
 from anoncore.risk.inference import AttributeInference, InferenceRisk, InferenceSettings, attribute_inference
 from anoncore.risk.intervals import IntervalDisclosure, interval_disclosure
 from anoncore.risk.kept_figures import kept_figures
@@ -69,10 +70,8 @@ from anoncore.risk.tail import (
     ExtremeRecords,
     TailTest,
     extreme_records,
-    identical_records,
     isolated_test,
     tail_test,
-    twins_by_chance,
 )
 from anoncore.risk.together import ValuesTogether, values_together
 from anoncore.risk.verdicts import Verdict, three_way, worst_of

@@ -17,7 +17,8 @@ from anoncore.microdata import EACH_RECORD, ComparedUnits
 from anoncore.microdata.units import unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk._values import Flags
-from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs, least_of_units
+from anoncore.risk.identical import held_by_one, identical_records, rarest_first
+from anoncore.risk.pairs import SHARE, ClosePairs, Neighbours, close_pairs, least_of_units
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures
 from anoncore.risk.tail import (
     FEWEST_ISOLATED,
@@ -26,7 +27,6 @@ from anoncore.risk.tail import (
     TailTest,
     extreme_distance,
     extreme_records,
-    identical_records,
     is_extreme,
     matched_extremes,
     most_isolated,
@@ -166,18 +166,40 @@ class Closeness:
             return matched_extremes(*distances, n, tau=tau, repeated=repeated)
         return extreme_records(self.whole, self.chance, self.own, tau=tau)
 
-    def identical(self, level: float) -> TailTest:
-        """Return `identical_records`; how many the release holds is counted in all of it."""
+    def identical(self, level: float, variables: Indices | None = None) -> TailTest:
+        """Return `identical_records`, and `rarest_first` beside other people, as one test.
+
+        How many the release holds is counted in all of it.
+
+        Parameters
+        ----------
+        level : 0 … 1
+        variables : (n,) the variable of each column
+        """
+        released = int((_least(self.whole, self.units.members) == 0.0).sum())
         if self.equal is not None:
-            found = self._within(0.0, level)
-        elif self.people is not None:
-            sides = self.released.distance, self.reference.distance, self.own
-            found = _identical(sides, self.people.records, self.units.members, level)
-        found = replace(found, n_released=int((_least(self.whole, self.units.members) == 0.0).sum()))
-        if (others := self._as_many) is None:
-            return found
-        sides = others.released, others.other, others.own
-        return found.beside(_identical(sides, others.records, self.units.nonmembers, level))
+            return replace(self._within(0.0, level), n_released=released)
+        assert self.people is not None
+        assert self.nonmembers is not None
+        near, other, own, records = _held(
+            self.released.distance, self.reference.distance, self.own, self.people.records, self.units.members
+        )
+        found = identical_records(near, other, own, level=level, records=records)
+        repeat = bool((self.nonmembers.own == 0.0).any() or (self.nonmembers.released == 0.0).any())
+        found = replace(found, n_released=released, others_repeat=repeat)
+        copied, by_chance = held_by_one(near, other, records)
+        share = 0.5
+        if (others := self._as_many) is not None:
+            near, other, own, records = _held(
+                others.released, others.other, others.own, others.records, self.units.nonmembers
+            )
+            found = found.beside(identical_records(near, other, own, level=level, records=records))
+            by_chance, share = np.concatenate([by_chance, held_by_one(near, other, records)[0]]), SHARE
+        sides = self.people.records, self.nonmembers.records
+        units = self.units.together(*map(len, sides))
+        p = rarest_first(copied, by_chance, np.concatenate(sides), share=share, units=units, variables=variables)
+        rarest = replace(found, p=p, verdict="fail" if p < level else "pass")
+        return TailTest.in_forms({"all": found, "rarest first": rarest})
 
     @property
     def met_by_others(self) -> int | None:
@@ -203,11 +225,13 @@ class Closeness:
         return _by_unit(self.released.distance, self.chance, self.own, self.units.members)
 
 
-def _identical(sides: tuple[Floats, Floats, Floats], records: Floats, units: Indices | None, level: float) -> TailTest:
-    """Return `identical_records` of units; of each the record that is nearest to either of both sets stands for all."""
+def _held(
+    near: Floats, other: Floats, own: Floats, records: Floats, units: Indices | None
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the distances of units, and of each the record that is nearest to either of two sets, for all of it."""
     if units is not None:
-        records = records[least_of_units(np.minimum(sides[0], sides[1]), units)]
-    return identical_records(*(_least(side, units) for side in sides), level=level, records=records)
+        records = records[least_of_units(np.minimum(near, other), units)]
+    return _least(near, units), _least(other, units), _least(own, units), records
 
 
 def _by_unit(released: Floats, chance: Floats, gap: Floats, units: Indices | None) -> tuple[Floats, Floats, Floats]:

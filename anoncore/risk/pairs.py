@@ -200,7 +200,7 @@ def close_pairs(original: Neighbours, reference: Neighbours, *, tau: float = 0.1
         n_among=sum(one) + other[1],
         n_cross=one[0],
         tau=tau,
-        p=striking_beginning(wins, _ends(ratio[order]), SHARE),
+        p=striking_beginning(wins, ends(ratio[order]), SHARE),
     )
 
 
@@ -267,7 +267,7 @@ def _households_once(
     return np.array(counted, dtype=np.intp)
 
 
-def _ends(ratio: Floats) -> NDArray[np.intp]:
+def ends(ratio: Floats) -> NDArray[np.intp]:
     """Return the lengths of the beginnings that part no pairs at one ratio, and of all that are looked at."""
     return np.flatnonzero(np.append(ratio[1:] > ratio[:-1], True)[: len(ratio)]) + 1
 

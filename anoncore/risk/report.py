@@ -341,7 +341,7 @@ def measure_encoded_risk(
         dominance=dominance(tables.original, tables.released, tables.reference),
         averages=_averages(tables, settings),
         sampling_units=shared_sampling_units(tables.original, tables.released, tables.reference),
-        identical=close.identical(settings.level),
+        identical=close.identical(settings.level, tables.encoder.variable_of_columns()),
         within_original=close.within,
         met_by_others=close.met_by_others,
         close_pairs=close.pairs(settings.tau),

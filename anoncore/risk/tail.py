@@ -45,6 +45,7 @@ class TailTest:
     n_close_pairs, close_pairs_released : close pairs that were looked at, and those of them with a released
         row, see `close_pairs`; None where pairs say nothing or nobody else is known
     forms : name and p-value of each, where ``p`` is that of several together, by Bonferroni's correction
+    others_repeat : whether records of A* repeat each other, or are released unchanged
     """
 
     n: int
@@ -60,6 +61,7 @@ class TailTest:
     n_close_pairs: int | None = None
     close_pairs_released: int | None = None
     forms: tuple[tuple[str, float], ...] = ()
+    others_repeat: bool = False
 
     def beside(self, nonmembers: TailTest) -> TailTest:
         """Return the test with what as many non-members show, for whom the original stands for other people.
@@ -179,7 +181,7 @@ def tail_test(
     >>> tail_test(np.where(np.arange(100) < 8, 0.01, 1), ones, ones).p
     0.00390625
     """
-    near, other, gap = _aligned(released, reference, own)
+    near, other, gap = aligned(released, reference, own)
     if pairs is not None and pairs.tau != tau:
         raise AnonymizationError(f"pairs must be close at tau {tau:g}, got those at {pairs.tau:g}")
     return _tail(near, other, gap, tau, level, pairs)
@@ -222,7 +224,7 @@ def isolated_test(
     >>> isolated_test(ones, ones, np.arange(1000.0)).n
     10
     """
-    near, other, gap = _aligned(released, reference, own)
+    near, other, gap = aligned(released, reference, own)
     isolated = most_isolated(gap, share)
     return _tail(near[isolated], other[isolated], gap[isolated], tau, level, None)
 
@@ -232,118 +234,6 @@ def most_isolated(gap: Floats, share: float = ISOLATED) -> NDArray[np.bool_]:
     number = max(math.ceil(between("share", share, 0, 1) * len(gap)), FEWEST_ISOLATED)
     place = max(len(gap) - number, 0)
     return np.asarray(gap >= np.partition(gap, place)[place])
-
-
-@dataclass(frozen=True)
-class IdenticalCounts:
-    """How many records stand in the release and in the reference as they are, as `identical_records` counts them.
-
-    Parameters
-    ----------
-    n, n_duplicates, n_released, n_reference, only_released, only_reference : as in `TailTest`
-    share : of the last two, the release's by chance
-    """
-
-    n: int
-    n_duplicates: int
-    n_released: int
-    n_reference: int
-    only_released: int
-    only_reference: int
-    share: float = 0.5
-
-    def test(self, level: float) -> TailTest:
-        """Return the exact one-sided test; inconclusive where even copies of all could not reach the level."""
-        counts = {name: value for name, value in vars(self).items() if name != "share"}
-        p = float(binom.sf(self.only_released - 1, self.only_released + self.only_reference, self.share))
-        verdict: Literal["pass", "fail", "inconclusive"] = "fail" if p < level else "pass"
-        if verdict == "pass" and self.share**self.n >= level:
-            verdict = "inconclusive"
-        return TailTest(**counts, tau=0.0, level=level, p=p, verdict=verdict)
-
-
-def identical_records(
-    released: Distances,
-    reference: Distances,
-    own: Distances,
-    *,
-    level: float = 0.01,
-    records: ArrayLike | None = None,
-) -> TailTest:
-    """Test whether more records stand in the release as they are than in a sample of other people.
-
-    Records of few, discrete values coincide by chance, in the reference too. The tail test cannot see
-    copies of a record with a twin, since its own distance is 0; this one counts them.
-
-    Parameters
-    ----------
-    released, reference, own, level : see :func:`tail_test`
-    records : (N, n) the same records, encoded; people with one record between them are met or missed
-        together, so that the test counts them once. Without it everybody counts.
-
-    Returns
-    -------
-    TailTest, with tau 0 for distance 0
-
-    Raises
-    ------
-    AnonymizationError
-        As :func:`tail_test`.
-
-    Notes
-    -----
-    Exact one-sided McNemar test on the records identical to one of the release only, or to one of the
-    reference only, both of one size: of the records that one of two sets holds alone, a larger one holds more than its
-    share of the rows. Source: docs/explanation/risk.md.
-
-    Examples
-    --------
-    >>> ones = np.ones(100)
-    >>> identical_records(np.where(np.arange(100) < 8, 0.0, 1), ones, ones).n_released
-    8
-    """
-    near, other, gap = _aligned(released, reference, own)
-    between("level", level, 0, 1)
-    near_hits, other_hits = near == 0.0, other == 0.0
-    rows = None if records is None else np.asarray(records)
-    only_near, only_other = (
-        int(side.sum()) if rows is None else len(np.unique(rows[side] + 0.0, axis=0))
-        for side in (near_hits & ~other_hits, other_hits & ~near_hits)
-    )
-    counts = IdenticalCounts(
-        len(near), int((gap == 0.0).sum()), int(near_hits.sum()), int(other_hits.sum()), only_near, only_other
-    )
-    return counts.test(level)
-
-
-def twins_by_chance(met: int, own: int, people: int, others: int) -> float:
-    """Return the one-sided p-value of so many people having a twin among others, if those are other people.
-
-    Other people repeat records of the original no more often than its own people do. Of all twins, in the
-    others and among the people themselves, chance puts no larger a share than others / (people + others − 1)
-    into the others; a half at least is granted, because who has one twin often has several.
-
-    Parameters
-    ----------
-    met : people of the original with an identical record among the others
-    own : people of the original with an identical record in the original
-    people, others : sizes of both
-
-    Returns
-    -------
-    float, P(Bin(met + own, share) ≥ met); small where the others are in part the people themselves
-
-    Notes
-    -----
-    Twins come in groups, which widens chance beyond the binomial: use a strict level. Source: docs/explanation/risk.md.
-
-    Examples
-    --------
-    >>> twins_by_chance(6, 0, 500, 500) < 0.02 < twins_by_chance(6, 6, 500, 500)
-    True
-    """
-    share = max(0.5, others / (people + others - 1))
-    return float(binom.sf(met - 1, met + own, share))
 
 
 def extreme_records(
@@ -389,7 +279,7 @@ def extreme_records(
             f"own must measure all {own.n_original} records, got {own.n_queries}; leave queries out"
         )
     between("tau", tau, 0, 1)
-    near, other, gap = _aligned(released, reference, own)
+    near, other, gap = aligned(released, reference, own)
     extreme, repeated = is_extreme(gap), float((gap == 0.0).mean())
     return matched_extremes(near[extreme], other[extreme], gap[extreme], len(gap), tau=tau, repeated=repeated)
 
@@ -433,7 +323,8 @@ def extreme_distance(gap: Floats, factor: float = FACTOR) -> float:
     return float(factor * usual)
 
 
-def _aligned(released: Distances, reference: Distances, own: Distances) -> tuple[Floats, Floats, Floats]:
+def aligned(released: Distances, reference: Distances, own: Distances) -> tuple[Floats, Floats, Floats]:
+    """Return the distances of the same records to three sets; see `tail_test`."""
     if isinstance(released, PredictionMeasures) and isinstance(reference, PredictionMeasures):
         same_size(released.n_released, reference.n_released)
     sides = [side.distance if isinstance(side, PredictionMeasures) else side for side in (released, reference, own)]

@@ -17,7 +17,7 @@ def result_of(name: str, same: TailTest, policy: ChanceLimit, *, beside: str) ->
     ----------
     beside : with what records are compared
     """
-    chance = Chance((("", same.p),), policy.test_p, asks=policy.tail_p)
+    chance = Chance(same.forms or (("", same.p),), policy.test_p, asks=policy.tail_p)
     return GateResult(
         name=name,
         verdict=_verdict(same, chance, policy.tail_p),
@@ -40,5 +40,5 @@ def _verdict(same: TailTest, chance: Chance, asks_below: float) -> GateVerdict:
 
 
 def _unique(same: TailTest) -> bool:
-    """Return whether no record of the original or the reference repeats another."""
-    return same.n_reference == same.n_duplicates == 0
+    """Return whether no record of the original or the reference repeats another, nor is one of these released."""
+    return same.n_reference == same.n_duplicates == 0 and not same.others_repeat

@@ -140,7 +140,7 @@ def people_counted(value: T, step: float) -> T:
     """Publish a rule that counts people of the source: its counts as the next ten, at most all that it looked at."""
     parts = {f.name: getattr(value, f.name) for f in fields(value)}  # type: ignore[arg-type]
     all_, p = parts.pop("n"), parts.pop("p", None)
-    shown = {name: min(at_least_ten(one), all_) for name, one in parts.items() if isinstance(one, int)}
+    shown = {name: min(at_least_ten(one), all_) for name, one in parts.items() if type(one) is int}
     if "forms" in parts:
         shown["forms"] = _worst_form(parts["forms"])
     return replace(value, **shown, **({} if p is None else {"p": p_value(p)}))  # type: ignore[type-var]

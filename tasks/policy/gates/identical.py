@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from anoncore.risk import TailTest
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, by_count
 from tasks.policy.close_records import compared_with
@@ -19,6 +22,11 @@ def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, .
     return (result_of(NAME, assessment.risk.identical, policy, beside=compared_with(assessment.risk.within_original)),)
 
 
+def _counted(same: TailTest, step: float) -> TailTest:
+    """Publish the counts; whether records of the reference repeat each other stands in the verdict."""
+    return replace(people_counted(same, step), others_repeat=False)
+
+
 def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
     """Return the attack by equal values."""
     attacker = "An attacker who knows all values of a person finds them in the release, value by value."
@@ -30,12 +38,12 @@ GATE = Gate(
     name=NAME,
     description="Records of the original that are in the release value by value, against the same for the reference. "
     "Fail when the exact one-sided McNemar test, with equal records counted once and released non-members "
-    "where sizes are equal, gives p below a seventh of `tail_p`, which seven tests share; inconclusive below `tail_p`, "
-    "where any is released and neither original nor reference repeats a record, and where the test without "
-    "non-members alone would fail.",
+    "where sizes are equal, or that of the records with the rarest values, gives p below a seventh of `tail_p`, which "
+    "seven tests share; inconclusive below `tail_p`, where any is released and no record of original or reference "
+    "is repeated there or released by chance, and where the test without non-members alone would fail.",
     evaluate=evaluate,
     limits=ChanceLimit,
     individual=True,
-    publishes={"risk.identical": people_counted},
+    publishes={"risk.identical": _counted},
     attacks=attacks,
 )

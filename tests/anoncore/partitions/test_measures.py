@@ -22,8 +22,8 @@ from anoncore.partitions.outermost import outermost
 from anoncore.partitions.store import Chunk, MemoryStore, Serial
 from anoncore.partitions.table import PartitionedTable, partitioned
 from anoncore.risk.dominance import dominance
+from anoncore.risk.identical import identical_records
 from anoncore.risk.shrinkage import Shrinkage
-from anoncore.risk.tail import identical_records
 from anoncore.risk.within import EqualRecords, ratios, within_test
 
 

@@ -30,6 +30,7 @@ def test_a_released_record_is_inconclusive_where_no_record_repeats_another() -> 
     assert limit == "fail: p < 0.0014; pass: p ≥ 0.01, or none where no record repeats another"
     assert verdict(**RELEASED | {"risk__identical__n_reference": 1}) == "pass"
     assert verdict(**RELEASED | {"risk__identical__n_duplicates": 1}) == "pass"
+    assert verdict(**RELEASED | {"risk__identical__others_repeat": True}) == "pass"
 
 
 def test_records_of_members_and_non_members_alike_ask_a_person() -> None:
