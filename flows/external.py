@@ -16,7 +16,7 @@ from flows.plan.model import load_plan
 from flows.release import Direct
 from tasks.assessment.assess import Assessed, AssessmentSection, assess, with_external_files
 from tasks.assessment.hidden_units import with_hidden_units
-from tasks.common.errors import ExitCode, sanitise_errors
+from tasks.common.errors import ExitCode, Refused, sanitise_errors, visible
 from tasks.common.home import Home
 from tasks.common.randomness import SeedSection
 from tasks.common.run import Run
@@ -93,6 +93,8 @@ def judge(
     <ExitCode.REJECTED: 3>
     """
     step = (runner or Direct()).step
+    people, release = _file(files.original, "original"), _file(files.released, "release")
+    others = _file(files.reference, "reference") if files.reference else None
     section, policy, edits = AssessmentSection(), PolicySection(by_design=by_design), None
     if plan is not None:
         stated = load_plan(plan).plan
@@ -102,14 +104,13 @@ def judge(
         given = (files.original, files.reference, files.released)
         declared = DeclaredFiles.guessed_from(step("Guess the variables", declared_together, *given))
     declared = sanitise_errors(declared.with_identifiers)(files.identifiers)
-    people, release = _file(files.original), _file(files.released)
-    others = _file(files.reference) if files.reference else None
     wipe_abandoned(home)
     # Nothing is masked here, so what is drawn, samples alone, needs no secret.
     with Run.opened(home, SeedSection(public=0, data_are_public=True)) as run:
         if plan is None and others is not None:
             declared = sanitise_errors(with_levels_of)(run, others, people, declared)
         prepared = step("Read the files", _prepared, run, (release, people, others), declared, files.aligned)
+        _require_records(prepared, section.k)
         measured = step("Measure risk and utility", _measured, run, prepared, section, policy)
         shown = without_source_levels(measured.assessment, _released(prepared.masked.released.load(), section.k))
         found = with_external_files(shown, prepared)
@@ -147,5 +148,20 @@ def _released(data: Microdata, k: int) -> dict[str, set[str]]:
     return {name: {str(level) for level, n in counts.items() if n >= k} for name, counts in held.items()}
 
 
-def _file(path: Path) -> File:
+def _file(path: Path, side: str) -> File:
+    if not path.exists():
+        raise Refused(f"{side}: there is no file {visible(path.name)}; check the path")
     return File(path, sanitise_errors(source_of)(path))
+
+
+def _require_records(prepared: Prepared, k: int) -> None:
+    """Refuse tables with fewer records than the assessment looks at around each."""
+    reference, original = prepared.sides.reference, len(prepared.sides.original.load())
+    others = original - 1 if reference is None else len(reference.load())
+    sides = {"original": original, "release": len(prepared.masked.released.load()), "reference": others}
+    for side, records in sides.items():
+        if records < k:
+            raise Refused(
+                f"{side}: too few records to be measured; the assessment looks at the {k} nearest of each "
+                "(assessment: k), and gates need some hundreds to decide"
+            )

@@ -16,6 +16,7 @@ from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._values import Flags, places_among
 from anoncore.risk.coded_people import SAME, UNIT, CodedPeople, distance_ratios, log_ratios
 
+CHOSEN = "density ratio, variables chosen by the other half of the people"
 IN_BOTH_HALVES = 20  # tests for which the scores count, since both halves may choose one combination
 _APART = np.int32(-(2**29))  # as far from every value as a missing one
 _FEWEST, _MOST = 20, 2000  # people of a side in a half, at least; people to choose with, at most
@@ -31,7 +32,23 @@ _SEARCHES = 50  # for nearest rows that a choice takes, about
 _Signs: TypeAlias = frozenset[tuple[int, int]]  # numbers with the signs that they are added with
 
 
-def by_chosen_variables(coded: CodedPeople, halves: Sequence[Indices], rng: np.random.Generator) -> Floats | None:
+@dataclass(frozen=True, eq=False, repr=False)
+class ChosenVariables:
+    """Scores by variables that each half chose for the other.
+
+    Parameters
+    ----------
+    scores : (P,) mean rank in the own half over its size
+    names : the variables that either half chose, also those of sums and differences
+    """
+
+    scores: Floats
+    names: tuple[str, ...]
+
+
+def by_chosen_variables(
+    coded: CodedPeople, halves: Sequence[Indices], rng: np.random.Generator
+) -> ChosenVariables | None:
     """Score people by the ratio of distances in the variables that distinguish members best in the other half.
 
     A release may keep a few variables of each person beside others' values, by which no record is near. The distance is
@@ -52,7 +69,7 @@ def by_chosen_variables(coded: CodedPeople, halves: Sequence[Indices], rng: np.r
 
     Returns
     -------
-    (P,) mean rank in the own half over its size; None with fewer than 20 on a side of a half, or one variable
+    ChosenVariables; None with fewer than 20 on a side of a half, or one variable
 
     Notes
     -----
@@ -73,13 +90,14 @@ def by_chosen_variables(coded: CodedPeople, halves: Sequence[Indices], rng: np.r
     if fewest < _FEWEST or coded.people.shape[1] < 2:
         return None
     scores, contrasts = np.empty(len(member)), _Contrasts.of(coded.numbers, rng)
+    numbers, used = np.flatnonzero(coded.numeric), set[int]()
     for learned, scored in (halves, halves[::-1]):
         asked = _balanced(learned, member, most, rng)
         kept = contrasts.best(asked, scored, member)
         if len(drawn) + len(kept) < 2:
             return None
-        people = np.column_stack([coded.people[:, drawn], *(one for one, _ in kept)])
-        rows = np.stack([*coded.rows[drawn], *(one for _, one in kept)])
+        people = np.column_stack([coded.people[:, drawn], *(one.people for one in kept)])
+        rows = np.stack([*coded.rows[drawn], *(one.rows for one in kept)])
         numeric = np.append(coded.numeric[drawn], np.ones(len(kept), dtype=bool))
         # The search without a variable passes over rows that have no value there.
         present, there = (np.where(table == MISSING, _APART, table) for table in (people, rows))
@@ -88,7 +106,18 @@ def by_chosen_variables(coded: CodedPeople, halves: Sequence[Indices], rng: np.r
         # The nearest person is of the other half, so that no person is their own nearest neighbour.
         ratios = distance_ratios(people[scored][:, chosen], rows[chosen], people[learned][:, chosen])
         scores[scored] = rankdata(ratios) / len(ratios)
-    return scores
+        of_each = [*drawn[:, None], *(numbers[list(one.numbers)] for one in kept)]
+        used |= {int(j) for at in np.flatnonzero(chosen) for j in of_each[at]}
+    return ChosenVariables(scores, tuple(coded.names[j] for j in sorted(used)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Contrast:
+    """Codes (P,) of people and (M,) of rows by a sum or difference of some numbers, and which these are."""
+
+    people: Codes
+    rows: Codes
+    numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,12 +129,14 @@ class _Contrasts:
     people, rows : (P, c) and (M, c) numbers, and once more their logarithms; NaN where missing
     spread : (c,) standard deviations of those that may be combined, 0 of others
     logs : the numbers from this place on are logarithms
+    numbers : (c,) the place of each among all numbers
     """
 
     people: Floats
     rows: Floats
     spread: Floats
     logs: int
+    numbers: Indices
 
     @classmethod
     def of(cls, numbers: tuple[Floats, Floats], rng: np.random.Generator) -> _Contrasts:
@@ -119,9 +150,9 @@ class _Contrasts:
         ]
         people, rows = (np.column_stack([side, np.log(side[:, positive])]) for side in (people, rows))
         spread = np.array([np.nanstd(column) if np.isfinite(column).any() else 0.0 for column in people.T])
-        return cls(people, rows, spread, len(chosen))
+        return cls(people, rows, spread, len(chosen), np.append(chosen, chosen[positive]))
 
-    def best(self, asked: Indices, scored: Indices, member: Flags) -> list[tuple[Codes, Codes]]:
+    def best(self, asked: Indices, scored: Indices, member: Flags) -> list[_Contrast]:
         """Return codes of the few that distinguish members best by themselves, among the people asked."""
         areas: dict[_Signs, float] = {}
         latest = {frozenset({(at, 1)}) for at in range(len(self.spread))}
@@ -130,7 +161,10 @@ class _Contrasts:
             areas |= zip(wider, in_threads(partial(self._area, asked, scored, member), wider), strict=True)
             latest = set(sorted(wider, key=lambda one: areas[one])[-_KEPT:])
         best = sorted(areas, key=lambda one: areas[one])[-_KEPT:]
-        return [places_among(*self._values(one), UNIT) for one in best]
+        return [
+            _Contrast(*places_among(*self._values(one), UNIT), tuple(int(self.numbers[at]) for at, _ in sorted(one)))
+            for one in best
+        ]
 
     def _wider(self, signs: _Signs) -> Iterator[_Signs]:
         """Give the combinations with one number more, of a spread like the largest; of logarithms two, and differences.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class CodedPeople:
     numeric : (n,) whether numbers
     n_members : of the people, who come first
     numbers : (P, c) and (M, c) values of the numbers, NaN where missing
+    names : n variables
     """
 
     people: Codes
@@ -36,11 +37,12 @@ class CodedPeople:
     numeric: Flags
     n_members: int
     numbers: tuple[Floats, Floats]
+    names: tuple[str, ...]
 
     @classmethod
     def of(cls, original: Microdata, released: Microdata, reference: Microdata) -> CodedPeople | None:
         """Code the variables that all tables share, but those with more than 8000 levels; None where there is none."""
-        people, rows, numeric, numbers = [], [], [], []
+        people, rows, numeric, numbers, names = [], [], [], [], []
         for name in shared_variables((original, released, reference)):
             members, published, others = aligned_values((original, released, reference), name)
             asked, number = np.concatenate([members, others]), original.schema[name].kind == "continuous"
@@ -49,6 +51,7 @@ class CodedPeople:
                 people.append(coded[0])
                 rows.append(coded[1])
                 numeric.append(number)
+                names.append(name)
                 numbers += [(asked, published)] if number else []
         if not numeric:
             return None
@@ -56,13 +59,14 @@ class CodedPeople:
             np.column_stack([np.empty((len(side), 0)), *(one[at] for one in numbers)])
             for at, side in enumerate((people[0], rows[0]))
         ]
-        return cls(np.stack(people, axis=1), np.stack(rows), np.array(numeric), len(original), (values[0], values[1]))
+        codes = np.stack(people, axis=1), np.stack(rows)
+        return cls(*codes, np.array(numeric), len(original), (values[0], values[1]), tuple(names))
 
     def take(self, members: Indices, nonmembers: Indices) -> CodedPeople:
         """Return some of the members and of the non-members, beside all rows."""
         chosen = np.concatenate([members, self.n_members + nonmembers])
         numbers = self.numbers[0][chosen], self.numbers[1]
-        return CodedPeople(self.people[chosen], self.rows, self.numeric, len(members), numbers)
+        return replace(self, people=self.people[chosen], n_members=len(members), numbers=numbers)
 
     def groups(self, rng: np.random.Generator) -> Iterator[tuple[int | None, Indices]]:
         """Give codes of groups, (P,): by levels or by quarters of numbers; by both levels, of some pairs of variables.

@@ -14,10 +14,9 @@ from anoncore.microdata.units import ComparedUnits, Units, unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk._trees import boosted
 from anoncore.risk._values import AT_MOST, drawn_records
-from anoncore.risk.chosen_variables import IN_BOTH_HALVES
+from anoncore.risk.chosen_variables import CHOSEN, IN_BOTH_HALVES, by_chosen_variables
 from anoncore.risk.density_ratios import (
     ALL_COLUMNS,
-    CHOSEN,
     RAREST,
     STILL,
     People,
@@ -43,12 +42,24 @@ _CLASSES, _RIDGE = 8, 0.3
 
 @dataclass(frozen=True)
 class Density(AttackFamily):
-    """The attacks by densities: ratios of distances to the nearest and fifth nearest, tracing, and a classifier."""
+    """The attacks by densities: ratios of distances to the nearest and fifth nearest, tracing, and a classifier.
+
+    Parameters
+    ----------
+    chosen : the variables by which members are distinguished best in either half of the people
+    """
 
     meaning: ClassVar[str] = (
         "How well members are distinguished from non-members by how much denser the release is around them than the "
         "population; 0.5 is guessing."
     )
+
+    chosen: tuple[str, ...] = ()
+
+    @property
+    def driving(self) -> tuple[str, ...]:
+        """Return the chosen variables where the worst form is theirs."""
+        return self.chosen if CHOSEN in (self.worst.name, self.worst_top.name) else ()
 
 
 def density(
@@ -125,7 +136,9 @@ def density(
     people, units = np.concatenate(sides), certainty.units.take(*drawn)
     scored = People(people, len(sides[0]), units)
     seen = views.of_people(*drawn)
-    ratios = ratio_scores(scored, points, seen, rng)
+    ratios, names = ratio_scores(scored, points, seen, rng), tuple[str, ...]()
+    if seen.coded is not None and (chosen := by_chosen_variables(seen.coded, scored.halves(rng), rng)) is not None:
+        ratios[CHOSEN], names = chosen.scores, chosen.names
     scores = dict(ratios)
     if len(np.unique(unit_codes(units.nonmembers, len(sides[1])))) > 1:
         scores[TRACING] = _traced(sides[0], sides[1], points, units.nonmembers)
@@ -150,7 +163,7 @@ def density(
         top = in_one_group(near, groupings(seen.coded, scored.halves(rng), rng), n, certain, rng)
         # Of all people the area is that of the first form: of one group there is none.
         attacks += (NamedAttack(ONE_GROUP, ScoreAttack(area, top)),)
-    return Density(attacks, area.n_members, area.n_nonmembers)
+    return Density(attacks, area.n_members, area.n_nonmembers, names)
 
 
 def _by_as_many(attack: ScoreAttack, times: float) -> ScoreAttack:

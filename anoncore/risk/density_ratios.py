@@ -12,7 +12,6 @@ from anoncore.kernels.neighbors import nearest, nearest_of_others
 from anoncore.microdata.units import ComparedUnits, unit_codes
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._values import Flags
-from anoncore.risk.chosen_variables import by_chosen_variables
 from anoncore.risk.coded_people import CodedPeople
 from anoncore.risk.membership import matched_quantiles
 
@@ -21,7 +20,6 @@ Tables = tuple[Floats, Floats, Floats]
 NUMBERS, KEYS, HALVES = "numbers alone", "quasi-identifiers alone", ("one half of the variables", "the other half")
 SMALLEST = "the smallest principal components of numbers"
 RAREST = "density ratio, numbers among the rarest level"
-CHOSEN = "density ratio, variables chosen by the other half of the people"
 _FEWEST_KNOWN = 3  # variables of a part
 _FAR = 1e3  # standard deviations, where nobody shares a level
 _NEIGHBOURS = (1, 5)
@@ -161,20 +159,9 @@ def ratio_scores(people: People, points: Floats, views: Views, rng: np.random.Ge
         # Of each person one half, by chance: two forms would cost the others more than they find.
         one, other = (next(iter(_ratios(*tables, codes, (1,)).values())) for tables in halves)
         scores["density ratio, 1 neighbour, half of the variables"] = np.where(rng.random(len(one)) < 0.5, one, other)
-    return scores | _by_variables(people, parts.get(NUMBERS), views.coded, rng)
-
-
-def _by_variables(
-    people: People, numbers: tuple[Floats, Floats] | None, coded: CodedPeople | None, rng: np.random.Generator
-) -> dict[str, Floats]:
-    """Return the scores by numbers among people who share a level, and by a few variables."""
-    scores: dict[str, Floats] = {}
-    if coded is None:
-        return scores
-    if numbers is not None and not coded.numeric.all():
-        scores[RAREST] = _among_rarest(*numbers, coded.levels, people.codes)
-    chosen = by_chosen_variables(coded, people.halves(rng), rng)
-    return scores if chosen is None else scores | {CHOSEN: chosen}
+    if views.coded is not None and NUMBERS in parts and not views.coded.numeric.all():
+        scores[RAREST] = _among_rarest(*parts[NUMBERS], views.coded.levels, codes)
+    return scores
 
 
 def _named(scores: dict[str, Floats], part: str) -> dict[str, Floats]:

@@ -18,7 +18,7 @@ from tasks.intake import units
 from tasks.intake.columns import identities, to_microdata
 from tasks.intake.read import header_of, read
 from tasks.intake.source import SourceSection
-from tasks.intake.split import Sides
+from tasks.intake.split import Sides, require_values
 from tasks.intake.units import keys_of, shares_key, units_of
 from tasks.masking.anonymize import Masked
 
@@ -126,6 +126,7 @@ def prepare(
     store, others = run.workspace.store, None
     if reference is not None:
         apart = _table(run, reference, tuple(known[n] for n in shared), extra=True)
+        require_values(people, apart)
         others = store("reference", _with_units(run, reference, declared, apart))
     return Prepared(
         sides=Sides(store("original", people.select(shared)), others),

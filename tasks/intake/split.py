@@ -17,7 +17,7 @@ from anoncore.kernels.rows import row_blocks
 from anoncore.method import enough_left_out
 from anoncore.microdata import Microdata, Variable
 from anoncore.partitions.store import work_name
-from tasks.common.errors import Refused
+from tasks.common.errors import Refused, named
 from tasks.common.hashes import among, in_ranges, placed, sides
 from tasks.common.partitions import NAME, SIDE, VALUES, StoredPartitions
 from tasks.common.run import Run
@@ -481,10 +481,24 @@ def _like(source: Microdata, frame: pd.DataFrame, variables: tuple[Variable, ...
     """Return the file as microdata whose levels are the source's."""
     levels = {v.name: v.levels for v in source.schema}
     try:
-        return to_microdata(frame, tuple(replace(v, levels=levels.get(v.name)) for v in variables))[0]
+        reference = to_microdata(frame, tuple(replace(v, levels=levels.get(v.name)) for v in variables))[0]
     except (AnonymizationError, Refused) as error:
         problem = str(error)
+    else:
+        require_values(source, reference)
+        return reference
     raise Refused(f"reference: {problem}")
+
+
+def require_values(source: Microdata, reference: Microdata) -> None:
+    """Refuse a reference that has no value of a variable that the source has values of: it is no such population."""
+    both = [name for name in source.schema.masked if name in reference.schema]
+    empty = [n for n in both if reference.frame[n].isna().all() and source.frame[n].notna().any()]
+    if empty and len(reference):
+        raise Refused(
+            f"reference: {named(empty)} has no value in the reference, but in the source, so that people of both "
+            "cannot be compared; complete it, or leave the variable out"
+        )
 
 
 def _proven_disjoint(asked: pd.DataFrame, known: pd.DataFrame | None) -> str:

@@ -300,6 +300,17 @@ def test_files_that_share_no_column_are_refused_without_a_value(files, tmp_path)
         judge(Home.locate(tmp_path / "home"), Files(tmp_path / "odd.csv", files / "original.csv"))
 
 
+def test_files_that_cannot_be_compared_are_refused_by_their_side(files, tmp_path):
+    with pytest.raises(Refused, match=r"^reference: there is no file gone\.csv; check the path"):
+        judge(Home.locate(tmp_path), Files(files / "noisy.csv", files / "original.csv", files / "gone.csv"))
+    people(1).assign(income=np.nan).to_csv(tmp_path / "empty.csv", index=False)
+    with pytest.raises(Refused, match=r"^reference: income has no value in the reference, but in the source"):
+        judge(Home.locate(tmp_path), Files(files / "noisy.csv", files / "original.csv", tmp_path / "empty.csv"))
+    people(2, 1).to_csv(tmp_path / "one.csv", index=False)
+    with pytest.raises(Refused, match=r"^release: too few records to be measured; .* the 5 nearest"):
+        judged(files, tmp_path / "one.csv", tmp_path)
+
+
 def test_rows_that_correspond_must_be_as_many(files, tmp_path):
     people(3, 100).to_csv(tmp_path / "short.csv", index=False)
     with pytest.raises(Refused, match="rows that correspond must be as many"):

@@ -19,4 +19,5 @@ GATE = family_gate(
     "quarter of a number; by tracing (how much more frequent a person's values, and products of two columns, are in "
     "the release than in the reference); and by boosted trees trained to distinguish released rows from the reference.",
     of_everybody=True,
+    variables=lambda found: found.driving,
 )

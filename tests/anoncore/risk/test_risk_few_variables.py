@@ -30,7 +30,12 @@ def coded(members, released, others, numeric=None):
     of = np.ones(members.shape[1], dtype=bool) if numeric is None else numeric
     numbers = np.concatenate([members, others])[:, of], released[:, of]
     return CodedPeople(
-        np.concatenate([codes[0], codes[2]]), np.ascontiguousarray(codes[1].T), of, len(members), numbers
+        np.concatenate([codes[0], codes[2]]),
+        np.ascontiguousarray(codes[1].T),
+        of,
+        len(members),
+        numbers,
+        tuple(f"v{j}" for j in range(members.shape[1])),
     )
 
 
@@ -48,9 +53,11 @@ def test_what_is_kept_of_each_person_is_found_beside_the_values_of_others(kept):
     members, others, released = draw.normal(size=(3, 1500, 12))
     released[:, kept] = members[:, kept] + 0.1 * draw.normal(size=(1500, len(kept)))
     a, c, b = (Microdata(pd.DataFrame(t, columns=NAMES), SCHEMA) for t in (members, released, others))
-    found = {one.name: one.attack.area for one in measure_risk(a, c, b, rng=np.random.default_rng(1)).density.attacks}
+    density = measure_risk(a, c, b, rng=np.random.default_rng(1)).density
+    found = {one.name: one.attack.area for one in density.attacks}
     assert found["density ratio, variables chosen by the other half of the people"].lower > 0.55
     if len(kept) == 3:
+        assert density.driving == density.chosen == tuple(NAMES[at] for at in kept)
         assert found["density ratio, 1 neighbour"].auc < 0.55
 
 
@@ -75,8 +82,8 @@ def test_nobody_is_scored_by_a_choice_that_knew_them():
     for seed in range(40):
         draw = np.random.default_rng(seed)
         members, others, released = draw.random(size=(3, 120, 6)).round(1)
-        scores = by_chosen_variables(coded(members, released, others), halves(120, draw), draw)
-        areas.append(area(scores, 120))
+        chosen = by_chosen_variables(coded(members, released, others), halves(120, draw), draw)
+        areas.append(area(chosen.scores, 120))
     error = np.std(areas) / np.sqrt(len(areas))
     assert abs(np.mean(areas) - 0.5) < 3.0 * error
     assert np.std(areas) == pytest.approx(np.sqrt(1.0 / 6.0 / 120), rel=0.4)
@@ -166,7 +173,9 @@ def test_pairs_of_levels_are_groups_and_of_many_levels_are_not():
     levels = np.column_stack([draw.integers(0, 3, 900), draw.integers(0, 4, 900), draw.integers(0, 50, 900)])
     codes = (UNIT * levels).astype(np.int32)
     groups = list(
-        CodedPeople(codes, codes.T, np.zeros(3, dtype=bool), 450, (levels[:, :0], levels[:, :0])).groups(draw)
+        CodedPeople(
+            codes, codes.T, np.zeros(3, dtype=bool), 450, (levels[:, :0], levels[:, :0]), ("a", "b", "c")
+        ).groups(draw)
     )
     assert [(at, len(np.unique(one))) for at, one in groups] == [(0, 3), (1, 4), (2, 50), (None, 12)]
     together = (levels[:, 0] == 1) & (levels[:, 1] == 2)
