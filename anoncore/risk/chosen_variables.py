@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -57,9 +58,9 @@ def by_chosen_variables(
     the area under the curve is computed for all variables but one; the third without which it is largest is removed,
     and so on; and for pairs with a number, of which the best are extended by one variable at a time, to five. The
     combination with the largest area scores the other half. Among the variables are four sums and differences of two to
-    four numbers, or differences of two logarithms, by which by themselves the area is largest in that half: an offset
-    or a factor that is the same for several numbers of a person keeps differences or ratios, and some methods keep
-    totals.
+    four numbers, or differences of two logarithms or of two numbers in standard deviations, by which by themselves the
+    area is largest in that half: an offset or a factor that is the same for several numbers of a person keeps
+    differences or ratios, and some methods keep totals.
 
     Parameters
     ----------
@@ -122,19 +123,20 @@ class _Contrast:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Contrasts:
-    """Sums and differences of numbers of similar spread, and of logarithms of positive ones.
+    """Sums and differences of numbers of similar spread; differences of two in standard deviations, or of logarithms.
 
     Parameters
     ----------
-    people, rows : (P, c) and (M, c) numbers, and once more their logarithms; NaN where missing
+    people, rows : (P, c) and (M, c) numbers, once more in standard deviations, and logarithms; NaN where missing
     spread : (c,) standard deviations of those that may be combined, 0 of others
-    logs : the numbers from this place on are logarithms
+    scaled, logs : the numbers from this place on are in standard deviations, and logarithms
     numbers : (c,) the place of each among all numbers
     """
 
     people: Floats
     rows: Floats
     spread: Floats
+    scaled: int
     logs: int
     numbers: Indices
 
@@ -148,9 +150,13 @@ class _Contrasts:
             all((side[:, at] > 0.0).any() and not (side[:, at] <= 0.0).any() for side in (people, rows))
             for at in range(len(chosen))
         ]
-        people, rows = (np.column_stack([side, np.log(side[:, positive])]) for side in (people, rows))
-        spread = np.array([np.nanstd(column) if np.isfinite(column).any() else 0.0 for column in people.T])
-        return cls(people, rows, spread, len(chosen), np.append(chosen, chosen[positive]))
+        spread = _deviations(people)
+        of_logs, varies = _deviations(np.log(people[:, positive])), spread > 0.0
+        units = np.where(varies, spread, 1.0)
+        people, rows = (np.column_stack([side, side / units, np.log(side[:, positive])]) for side in (people, rows))
+        spreads = np.concatenate([spread, varies.astype(np.float64), of_logs])
+        of_each = np.concatenate([chosen, chosen, chosen[positive]])
+        return cls(people, rows, spreads, len(chosen), 2 * len(chosen), of_each)
 
     def best(self, asked: Indices, scored: Indices, member: Flags) -> list[_Contrast]:
         """Return codes of the few that distinguish members best by themselves, among the people asked."""
@@ -167,19 +173,24 @@ class _Contrasts:
         ]
 
     def _wider(self, signs: _Signs) -> Iterator[_Signs]:
-        """Give the combinations with one number more, of a spread like the largest; of logarithms two, and differences.
+        """Give the combinations with one number more, of a spread like the largest; of two others, differences.
 
         The first number is added, not subtracted.
         """
         own = {at for at, _ in signs}
-        most, are_logs = max(self.spread[at] for at in own), min(own) >= self.logs
-        if are_logs and len(own) > 1:
+        most, kind = max(self.spread[at] for at in own), self._kind(min(own))
+        if kind.start and len(own) > 1:
             return
-        for at in range(self.logs, len(self.spread)) if are_logs else range(self.logs):
+        for at in kind:
             if at not in own and 0.0 < most <= _SIMILAR * self.spread[at] <= _SIMILAR**2 * most:
-                for sign in (-1,) if are_logs else (-1, 1):
+                for sign in (-1,) if kind.start else (-1, 1):
                     wider = sorted(signs | {(at, sign)})
                     yield frozenset((one, of * wider[0][1]) for one, of in wider)
+
+    def _kind(self, at: int) -> range:
+        """Return the places of the numbers that one may be combined with: as they are, in deviations, or logarithms."""
+        ends = (0, self.scaled, self.logs, len(self.spread))
+        return next(range(start, end) for start, end in pairwise(ends) if at < end)
 
     def _values(self, signs: _Signs) -> tuple[Floats, Floats]:
         people, rows = (sum(sign * side[:, at] for at, sign in sorted(signs)) for side in (self.people, self.rows))
@@ -189,6 +200,11 @@ class _Contrasts:
         people, rows = self._values(signs)
         ratios = _gaps(people[scored], people[asked]) - _gaps(rows, people[asked])
         return float(_areas(member[asked], ratios[:, None])[0])
+
+
+def _deviations(people: Floats) -> Floats:
+    """Return the standard deviation of each column; 0 of one without numbers."""
+    return np.array([np.nanstd(column) if np.isfinite(column).any() else 0.0 for column in people.T])
 
 
 def _gaps(values: Floats, asked: Floats) -> Floats:
