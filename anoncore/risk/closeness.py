@@ -17,16 +17,16 @@ from anoncore.microdata import EACH_RECORD, ComparedUnits
 from anoncore.microdata.units import unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk._values import Flags
-from anoncore.risk.identical import held_by_one, identical_records, rarest_first
-from anoncore.risk.pairs import SHARE, ClosePairs, Neighbours, close_pairs, least_of_units
+from anoncore.risk.identical import Coincidences, held_by_one, identical_records
+from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs, least_of_units
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures
 from anoncore.risk.tail import (
     FEWEST_ISOLATED,
     ISOLATED,
     ExtremeRecords,
+    OftenMatched,
     TailTest,
     extreme_distance,
-    extreme_records,
     is_extreme,
     matched_extremes,
     most_isolated,
@@ -70,6 +70,7 @@ class Closeness:
     chance : (q,) the reference's distance; within A the mirrored one, own²/d of the distance d to the release, so that
         own < τ·d reads as chance < τ·own
     whole : (q,) distance to the nearest row of the whole release, whatever the sets were matched to
+    released_to_others : distances of the non-members to the nearest row of the whole release; empty without any
     people, nonmembers : nearest points in all three sets of these people, and of as many of A*, a release larger than
         A* being cut to its size; None where A* holds no other people
     units : of these people, and of those of A*: tests count each unit once
@@ -84,6 +85,7 @@ class Closeness:
     own: Floats
     chance: Floats
     whole: Floats
+    released_to_others: Floats
     people: Neighbours | None
     nonmembers: Neighbours | None
     units: ComparedUnits = EACH_RECORD
@@ -159,15 +161,25 @@ class Closeness:
         return within_test(one, other, equal, tau=tau, level=level).with_copies(self._copies(np.ones(len(one))), PAIRED)
 
     def extreme(self, tau: float) -> ExtremeRecords:
-        """Return `extreme_records` of the whole original, sought in the whole release."""
-        if self.extremes is not None:
-            extremes = self.extremes
+        """Return `extreme_records` of the whole original, sought in the whole release.
+
+        How often others match isolated people is told by members beside the reference, and by non-members beside the
+        release.
+        """
+        usual = OftenMatched.among(self.own, self.chance, tau)
+        if (others := self.nonmembers) is not None and not self.within:
+            usual += OftenMatched.among(others.own, others.released, tau)
+        extremes = self.extremes
+        if extremes is None:
+            far = is_extreme(self.own)
+            distances = self.whole[far], self.chance[far], self.own[far]
+            n, repeated = len(self.own), float((self.own == 0.0).mean())
+        else:
             distances, n, repeated = (extremes.whole, extremes.chance, extremes.own), extremes.n, extremes.repeated
-            return matched_extremes(*distances, n, tau=tau, repeated=repeated)
-        return extreme_records(self.whole, self.chance, self.own, tau=tau)
+        return matched_extremes(*distances, n, tau=tau, repeated=repeated, usual=usual)
 
     def identical(self, level: float, variables: Indices | None = None) -> TailTest:
-        """Return `identical_records`, and `rarest_first` beside other people, as one test.
+        """Return `identical_records`, and both forms of `Coincidences` beside other people, as one test.
 
         How many the release holds is counted in all of it.
 
@@ -181,25 +193,40 @@ class Closeness:
             return replace(self._within(0.0, level), n_released=released)
         assert self.people is not None
         assert self.nonmembers is not None
-        near, other, own, records = _held(
-            self.released.distance, self.reference.distance, self.own, self.people.records, self.units.members
-        )
-        found = identical_records(near, other, own, level=level, records=records)
+        units, records = self.units.members, self.people.records
+        members = self.released.distance, self.reference.distance, self.own
+        found = _identical(members, records, units, level)
         repeat = bool((self.nonmembers.own == 0.0).any() or (self.nonmembers.released == 0.0).any())
         found = replace(found, n_released=released, others_repeat=repeat)
-        copied, by_chance = held_by_one(near, other, records)
-        share = 0.5
         if (others := self._as_many) is not None:
-            near, other, own, records = _held(
-                others.released, others.other, others.own, others.records, self.units.nonmembers
-            )
-            found = found.beside(identical_records(near, other, own, level=level, records=records))
-            by_chance, share = np.concatenate([by_chance, held_by_one(near, other, records)[0]]), SHARE
-        sides = self.people.records, self.nonmembers.records
-        units = self.units.together(*map(len, sides))
-        p = rarest_first(copied, by_chance, np.concatenate(sides), share=share, units=units, variables=variables)
-        rarest = replace(found, p=p, verdict="fail" if p < level else "pass")
-        return TailTest.in_forms({"all": found, "rarest first": rarest})
+            sides = others.released, others.other, others.own
+            found = found.beside(_identical(sides, others.records, self.units.nonmembers, level))
+        coincidences = self._coincidences(variables)
+        forms = {"rarest first": coincidences.rarest_first(), "in one group": coincidences.in_one_group()}
+        some = {name: replace(found, p=p, verdict="fail" if p < level else "pass") for name, p in forms.items()}
+        return TailTest.in_forms({"all": found} | some)
+
+    def _coincidences(self, variables: Indices | None) -> Coincidences:
+        """Return the records that two of three sets have in common, in all of the release.
+
+        Of records that two of three sets have in common, rare ones are those of two of them in proportion to the
+        product of both sizes.
+        """
+        assert self.people is not None
+        assert self.nonmembers is not None
+        people, others = self.people, self.nonmembers
+        copied, reference = _held_by_one(self.whole, people.other, people.records, self.units.members)
+        released, _ = _held_by_one(self.released_to_others, others.other, others.records, self.units.nonmembers)
+        n, strangers, rows = len(people.records), len(others.records), self.released.n_released / self.kept
+        pairs = n * rows, n * self.reference.n_released, strangers * rows
+        return Coincidences.of(
+            copied,
+            np.concatenate([reference, released]),
+            np.concatenate([people.records, others.records]),
+            share=pairs[0] / sum(pairs),
+            units=self.units.together(n, strangers),
+            variables=variables,
+        )
 
     @property
     def met_by_others(self) -> int | None:
@@ -225,13 +252,19 @@ class Closeness:
         return _by_unit(self.released.distance, self.chance, self.own, self.units.members)
 
 
-def _held(
-    near: Floats, other: Floats, own: Floats, records: Floats, units: Indices | None
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the distances of units, and of each the record that is nearest to either of two sets, for all of it."""
+def _identical(sides: tuple[Floats, Floats, Floats], records: Floats, units: Indices | None, level: float) -> TailTest:
+    """Return `identical_records` of units; of each the record that is nearest to either of both sets stands for all."""
     if units is not None:
-        records = records[least_of_units(np.minimum(near, other), units)]
-    return _least(near, units), _least(other, units), _least(own, units), records
+        records = records[least_of_units(np.minimum(sides[0], sides[1]), units)]
+    return identical_records(*(_least(side, units) for side in sides), level=level, records=records)
+
+
+def _held_by_one(near: Floats, other: Floats, records: Floats, units: Indices | None) -> tuple[Floats, Floats]:
+    """Return `held_by_one` of units, of each the record that is nearest to either of both sets."""
+    if units is not None:
+        chosen = least_of_units(np.minimum(near, other), units)
+        near, other, records = _least(near, units), _least(other, units), records[chosen]
+    return held_by_one(near, other, records)
 
 
 def _by_unit(released: Floats, chance: Floats, gap: Floats, units: Indices | None) -> tuple[Floats, Floats, Floats]:
@@ -326,7 +359,9 @@ def closeness(
             nonmember_units = nonmember_units[part]
         nonmembers, asked = _nonmembers((others, points, x), queries, nonmember_units, rng)
         units = ComparedUnits(units.members, None if nonmember_units is None else nonmember_units[asked])
-    same = near.n_released == len(y)
+    same, to_others = near.n_released == len(y), np.empty(0)
+    if nonmembers is not None:
+        to_others = nonmembers.released if same else nearest(nonmembers.records, y, 1)[0][:, 0] / scale
     return Closeness(
         released=near,
         reference=other,
@@ -336,6 +371,7 @@ def closeness(
         own=own,
         chance=mirrored(own, near.distance) if r_ is None else other.distance,
         whole=near.distance if same else nearest(x[queries], y, 1)[0][:, 0] / scale,
+        released_to_others=to_others,
         people=people,
         nonmembers=nonmembers,
         units=units.take(queries),

@@ -15,6 +15,9 @@ from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk.pairs import FEWEST, OF_PEOPLE, ends, striking_beginning
 from anoncore.risk.tail import Distances, TailTest, aligned
 
+# Records of a group at least, by which chance may give all to the release; and codes of a variable that make groups.
+_IN_GROUP, _LEVELS = 10, 100
+
 
 @dataclass(frozen=True)
 class IdenticalCounts:
@@ -107,69 +110,142 @@ def held_by_one(released: Floats, reference: Floats, records: Floats) -> tuple[F
     return only_near, only_other
 
 
-def rarest_first(
-    copied: Floats,
-    by_chance: Floats,
-    people: Floats,
-    *,
-    share: float,
-    units: Indices | None = None,
-    variables: Indices | None = None,
-) -> float:
-    """Return the p-value of the records that the release alone holds, those of the rarest values first.
+@dataclass(frozen=True, eq=False, repr=False)
+class Coincidences:
+    """Distinct records that exactly two of three sets hold: the original, the release, and other people.
 
-    Records of common values coincide by chance, and hide among them a few copies of records of rare values, which
-    identify people best. Records that exactly one of two pairs of sets has in common are put in order of the surprise
-    −Σ log f of their values, f being the share of people who hold one, and looked at from its beginning: see
-    `anoncore.risk.pairs.striking_beginning`. The order treats all sets alike, as units with such a record are no
-    people here, so that by chance each of these records is the release's with one probability.
+    Build it with `Coincidences.of`.
 
     Parameters
     ----------
-    copied : (c, n) distinct records of the original that the release holds and the reference does not
-    by_chance : (d, n) those that show what chance does
-    people : (P, n) of original and reference
-    share : 0 … 1, of both that chance gives the release
-    units : (P,) statistical unit of each of the people; None where each is its own
-    variables : (n,) the variable of each column; None where each is one
-
-    Returns
-    -------
-    float; 1 where the release alone holds no record
-
-    Notes
-    -----
-    Claim: level, for records that coincide independently of each other. At most one record for every hundred people is
-    looked at, 20 at least. That matches weigh by rarity: Skinner and Elliot 2002, *J. R. Statist. Soc. B* 64, 855–867;
-    the test is derived here. Source: docs/explanation/risk.md.
-
-    Examples
-    --------
-    >>> people = np.array([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0], [2.0, 1.0], [3.0, 2.0]])
-    >>> round(rarest_first(people[4:], people[:1], people, share=1 / 3), 3)
-    0.333
+    coded : (c + d + P, v) what is held of each variable, as numbers from 0: by the c records of original and release,
+        by the d others, and by the people of both samples
+    copied, records : c, and c + d
+    share : 0 … 1, of the records that chance gives original and release
+    units : (P,) statistical unit of each of the people
     """
-    if not len(copied):
-        return 1.0
-    records = np.concatenate([copied, by_chance])
-    coded = _coded(records, people, variables)
-    surprise = _surprise(coded, len(records), np.arange(len(people)) if units is None else units)
-    order = np.argsort(-surprise, kind="stable")
-    places = ends(-surprise[order])
-    most = max(FEWEST, math.ceil(OF_PEOPLE * len(people)))
-    places = places[: max(1, int(np.searchsorted(places, most, "right")))]
-    return striking_beginning((order < len(copied))[: places[-1]], places, share)
+
+    coded: Indices
+    copied: int
+    records: int
+    share: float
+    units: Indices
+
+    @classmethod
+    def of(
+        cls,
+        copied: Floats,
+        by_chance: Floats,
+        people: Floats,
+        *,
+        share: float,
+        units: Indices | None = None,
+        variables: Indices | None = None,
+    ) -> Coincidences:
+        """Code the records (c, n) that the release has of the original, (d, n) those of other people, (P, n) people.
+
+        Parameters
+        ----------
+        copied, by_chance, people, share : see the class
+        units : None where each of the people is their own
+        variables : (n,) the variable of each column; None where each is one
+        """
+        records = np.concatenate([copied, by_chance])
+        codes = np.arange(len(people)) if units is None else units
+        return cls(_coded(records, people, variables), len(copied), len(records), share, codes)
+
+    def rarest_first(self) -> float:
+        """Return the p-value of the records that the release has of the original, those of the rarest values first.
+
+        Records of common values coincide by chance, and hide among them a few copies of records of rare values, which
+        identify people best. The records are put in order of how probable they are, by the people who agree in all
+        variables but one and the share of the value there, and by the shares of all values, and looked at from the
+        rarest on: see `anoncore.risk.pairs.striking_beginning`. The order treats all sets alike, as units with such a
+        record are no people here, so that by chance each record is the original's and the release's with one
+        probability.
+
+        Returns
+        -------
+        float; 1 where the release has no record of the original
+
+        Notes
+        -----
+        Claim: level, for records that coincide independently of each other. At most one record for every hundred people
+        is looked at, 20 at least. That matches weigh by rarity: Skinner and Elliot 2002, *J. R. Statist. Soc. B* 64,
+        855–867; the test is derived here. Source: docs/explanation/risk.md.
+
+        Examples
+        --------
+        >>> people = np.array([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0], [2.0, 1.0], [3.0, 2.0]])
+        >>> round(Coincidences.of(people[4:], people[:1], people, share=1 / 3).rarest_first(), 3)
+        0.333
+        """
+        if not self.copied:
+            return 1.0
+        surprise = _surprise(self.coded, self.records, self.units)
+        order = np.argsort(-surprise, kind="stable")
+        places = ends(-surprise[order])
+        most = max(FEWEST, math.ceil(OF_PEOPLE * len(self.units)))
+        places = places[: max(1, int(np.searchsorted(places, most, "right")))]
+        return striking_beginning((order < self.copied)[: places[-1]], places, self.share)
+
+    def in_one_group(self) -> float:
+        """Return the p-value of the group of people of whose records the release has most of the original's.
+
+        Groups share one or two levels, of numbers a tenth. Copies of a small group that can be named hide among the
+        records of all others that chance repeats.
+
+        Returns
+        -------
+        float, by Bonferroni's correction for the groups of ten records or more; 1 where there is none
+
+        Examples
+        --------
+        >>> rows = np.column_stack([np.arange(60) // 20, np.arange(60)]).astype(float)
+        >>> Coincidences.of(rows[:20], rows[20:], rows, share=1 / 3).in_one_group() < 1e-7
+        True
+        """
+        classes = [_classes(column)[: self.records] for column in self.coded.T]
+        least, tests = 1.0, 0
+        for i, one in enumerate(classes):
+            for other in classes[i:]:
+                cells = one * (int(other.max(initial=0)) + 1) + other
+                held, won = np.bincount(cells), np.bincount(cells[: self.copied])
+                held = held[: len(won)]
+                enough = held >= _IN_GROUP
+                tests += int((np.bincount(cells) >= _IN_GROUP).sum())
+                if enough.any():
+                    least = min(least, float(np.min(binom.sf(won[enough] - 1, held[enough], self.share))))
+        return min(1.0, least * max(tests, 1))
+
+
+def _classes(codes: Indices) -> Indices:
+    """Return codes, or tenths of them by rank where they are too many."""
+    if int(codes.max(initial=0)) < _LEVELS:
+        return codes
+    cuts = np.quantile(codes, np.arange(1, 10) / 10)
+    return np.searchsorted(cuts, codes)
 
 
 def _surprise(coded: Indices, records: int, units: Indices) -> Floats:
-    """Return −Σ log f of the first records, f being counted among units without any of these, one person added."""
-    kinds = np.unique(_sums(coded), return_inverse=True)[1]
+    """Return −log of how probable the first records are among units without any of these.
+
+    By the people who hold all values but one, times the share of the value, averaged over variables; and by the product
+    of all shares, which decides where nobody does.
+    """
+    sums = _sums(coded)
     asked, people = coded[:records], coded[records:]
-    people = people[~np.isin(units, units[np.isin(kinds[records:], kinds[:records])])]
-    surprise = np.full(records, coded.shape[1] * math.log(len(people) + 1.0))
-    for own, held in zip(asked.T, people.T, strict=True):
-        surprise -= np.log(np.bincount(held, minlength=int(own.max()) + 1)[own] + 1.0)
-    return surprise
+    others = ~np.isin(units, units[np.isin(sums[records:], sums[:records])])
+    n = int(others.sum()) + 1.0
+    product, nearly = np.zeros(records), np.zeros(records)
+    for own, held, weight in zip(asked.T, people.T, _weights(coded.shape[1]), strict=True):
+        share = (np.bincount(held[others], minlength=int(own.max()) + 1)[own] + 1.0) / n
+        product += np.log(share)
+        rest = sums[:records] - own.astype(np.uint64) * weight
+        there = np.sort((sums[records:] - held.astype(np.uint64) * weight)[others])
+        agree = np.searchsorted(there, rest, "right") - np.searchsorted(there, rest, "left")
+        nearly += agree / n * share / coded.shape[1]
+    return np.asarray(-np.logaddexp(product, np.log(np.maximum(nearly, np.finfo(float).tiny))))
 
 
 def _coded(records: Floats, people: Floats, variables: Indices | None) -> Indices:
@@ -184,8 +260,11 @@ def _coded(records: Floats, people: Floats, variables: Indices | None) -> Indice
 
 def _sums(coded: Indices) -> NDArray[np.uint64]:
     """Return a sum of 64 bits of each row of codes; two different rows share one with a probability of about 2⁻⁶³."""
-    weights = np.random.default_rng(0).integers(2**64, size=coded.shape[1], dtype=np.uint64) | np.uint64(1)
-    return np.asarray((coded.astype(np.uint64) * weights).sum(axis=1, dtype=np.uint64))
+    return np.asarray((coded.astype(np.uint64) * _weights(coded.shape[1])).sum(axis=1, dtype=np.uint64))
+
+
+def _weights(columns: int) -> NDArray[np.uint64]:
+    return np.random.default_rng(0).integers(2**64, size=columns, dtype=np.uint64) | np.uint64(1)
 
 
 def twins_by_chance(met: int, own: int, people: int, others: int) -> float:

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binom
+from scipy.stats import beta, binom
 
 from anoncore.errors import AnonymizationError
 from anoncore.parameters import between
@@ -24,6 +24,9 @@ Distances = PredictionMeasures | ArrayLike
 
 FACTOR = 5.0  # of the 99th percentile of distances to the nearest other, beyond which a record is extreme
 _REPEATED = 0.05  # share of the records that repeat another one, from which on equal records prove nothing
+# Of the most isolated people, by whom is seen how often others match such a person; and below which probability that
+# explains no matched extreme records, or hardly.
+_LONELY, _UNEXPLAINED, _DOUBTFUL = 0.05, 0.01, 0.05
 ISOLATED = 0.01  # share of the records
 FEWEST_ISOLATED = 10  # people; of fewer than seven no number is conspicuous at the level 0.01
 
@@ -118,7 +121,9 @@ class ExtremeRecords:
     n_extreme : records whose nearest neighbour lies farther than ``factor`` times the 99th percentile
     n_matched, baseline : of these, matched within tau by the release, and by the reference
     factor, tau : what counts as extreme, and as matched
-    verdict : "fail" when any is matched, else "pass"; "inconclusive" where chance repeats records, and these are equal
+    verdict : "fail" when more are matched than chance explains; "inconclusive" where it hardly does, or where chance
+        repeats records, and these are equal; else "pass"
+    p : the probability with which other people match as many, by how often they match isolated people
     """
 
     n: int
@@ -128,6 +133,31 @@ class ExtremeRecords:
     factor: float
     tau: float
     verdict: Literal["pass", "fail", "inconclusive"]
+    p: float = 1.0
+
+
+@dataclass(frozen=True)
+class OftenMatched:
+    """How often isolated people are matched by others, who owe them nothing: so many times of so many trials."""
+
+    hits: int = 0
+    trials: int = 0
+
+    @classmethod
+    def among(cls, gap: Floats, other: Floats, tau: float) -> OftenMatched:
+        """Count the most isolated people, of (q,) distances to the nearest of their own sample, that others match."""
+        far = (gap > 0.0) & (gap >= np.quantile(gap, 1.0 - _LONELY)) if len(gap) else np.zeros(0, dtype=bool)
+        return cls(int((other < tau * gap)[far].sum()), int(far.sum()))
+
+    def __add__(self, more: OftenMatched) -> OftenMatched:
+        return OftenMatched(self.hits + more.hits, self.trials + more.trials)
+
+    def explains(self, matched: int, people: int) -> float:
+        """Return the probability that at least so many of so many people are matched; 0 where none was tried."""
+        if not matched or not self.trials:
+            return 0.0 if matched else 1.0
+        share = beta.ppf(0.5, self.hits + 0.5, self.trials - self.hits + 0.5)
+        return float(binom.sf(matched - 1, people, share))
 
 
 def tail_test(
@@ -243,11 +273,12 @@ def extreme_records(
     *,
     tau: float = 0.1,
 ) -> ExtremeRecords:
-    """Count the extreme records that the release matches; one is too many.
+    """Count the extreme records that the release matches; one is too many, unless others match such people, too.
 
     Extreme is a record whose d_j(A − A_j) exceeds five times the 99th percentile of these distances
     (of the positive ones where that percentile is zero, duplicates being the rule then); matched, when
-    d_j(release) < τ·d_j(A − A_j). The result holds counts and no row numbers.
+    d_j(release) < τ·d_j(A − A_j). The result holds counts and no row numbers. In tables of few variables with far ends
+    other people come as near by chance: it is told by how many of the 5 % most isolated people the reference matches.
 
     Parameters
     ----------
@@ -265,7 +296,9 @@ def extreme_records(
 
     Notes
     -----
-    A rule, not a test. Two extreme records beside each other hide one another from it.
+    Two extreme records beside each other hide one another from it. Chance is P(Bin(extreme records, share) ≥ matched),
+    the share being that of the isolated people (the median by Jeffreys' prior); below 0.01 the rule fails, below 0.05
+    it is open.
     Source: docs/explanation/risk.md.
 
     Examples
@@ -281,11 +314,19 @@ def extreme_records(
     between("tau", tau, 0, 1)
     near, other, gap = aligned(released, reference, own)
     extreme, repeated = is_extreme(gap), float((gap == 0.0).mean())
-    return matched_extremes(near[extreme], other[extreme], gap[extreme], len(gap), tau=tau, repeated=repeated)
+    sides, usual = (near[extreme], other[extreme], gap[extreme]), OftenMatched.among(gap, other, tau)
+    return matched_extremes(*sides, len(gap), tau=tau, repeated=repeated, usual=usual)
 
 
 def matched_extremes(
-    near: Floats, other: Floats, gap: Floats, n: int, *, tau: float = 0.1, repeated: float = 0.0
+    near: Floats,
+    other: Floats,
+    gap: Floats,
+    n: int,
+    *,
+    tau: float = 0.1,
+    repeated: float = 0.0,
+    usual: OftenMatched = OftenMatched(),
 ) -> ExtremeRecords:
     """Count the matched ones of the extreme records of n, given (q,) distances of each; see `extreme_records`.
 
@@ -293,9 +334,11 @@ def matched_extremes(
     rule undecided then.
     """
     hits = near < tau * gap
-    verdict: Literal["pass", "fail", "inconclusive"] = "fail" if hits.any() else "pass"
-    if hits.any() and repeated >= _REPEATED and not near[hits].any():
-        verdict = "inconclusive"
+    p = usual.explains(int(hits.sum()), len(gap))
+    verdict: Literal["pass", "fail", "inconclusive"] = "pass"
+    if hits.any() and p < _DOUBTFUL:
+        repeats = repeated >= _REPEATED and not near[hits].any()
+        verdict = "inconclusive" if repeats or p >= _UNEXPLAINED else "fail"
     return ExtremeRecords(
         n=n,
         n_extreme=len(gap),
@@ -304,6 +347,7 @@ def matched_extremes(
         factor=FACTOR,
         tau=tau,
         verdict=verdict,
+        p=p,
     )
 
 

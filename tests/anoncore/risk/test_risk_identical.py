@@ -7,7 +7,7 @@ import pytest
 
 from anoncore.microdata import ComparedUnits
 from anoncore.risk.closeness import Closeness, closeness
-from anoncore.risk.identical import rarest_first
+from anoncore.risk.identical import Coincidences
 
 
 def people(rng: np.random.Generator, records: int = 2000) -> np.ndarray:
@@ -44,8 +44,8 @@ def test_by_chance_the_rarest_records_are_any_samples() -> None:
 
 def test_where_all_are_copied_there_is_nobody_to_count_values_among() -> None:
     rows = people(np.random.default_rng(0), 300)
-    assert rarest_first(np.unique(rows, axis=0), rows[:0], rows, share=1 / 3) < 1e-9
-    assert rarest_first(rows[:0], rows, rows, share=1 / 3) == 1.0
+    assert Coincidences.of(np.unique(rows, axis=0), rows[:0], rows, share=1 / 3).rarest_first() < 1e-9
+    assert Coincidences.of(rows[:0], rows, rows, share=1 / 3).rarest_first() == 1.0
 
 
 @pytest.mark.parametrize("of_units", [True, False])
@@ -55,10 +55,10 @@ def test_columns_of_one_variable_and_records_of_one_unit_count_once(of_units: bo
     rows = np.column_stack([levels, rng.integers(40, size=400)])
     copied, by_chance = np.unique(rows[:8], axis=0), np.unique(rows[200:212], axis=0)
     given = {"share": 1 / 3, "units": np.arange(400) // 4 if of_units else None}
-    by_variable = rarest_first(copied, by_chance, rows, variables=np.array([0, 0, 0, 1]), **given)
+    by_variable = Coincidences.of(copied, by_chance, rows, variables=np.array([0, 0, 0, 1]), **given).rarest_first()
     coded = np.column_stack([levels.argmax(axis=1), rows[:, 3]])
     as_coded = [np.column_stack([one[:, :3].argmax(axis=1), one[:, 3]]) for one in (copied, by_chance)]
-    assert by_variable == rarest_first(*as_coded, coded, **given)
+    assert by_variable == Coincidences.of(*as_coded, coded, **given).rarest_first()
 
 
 def test_units_without_others_are_no_error() -> None:
@@ -67,3 +67,18 @@ def test_units_without_others_are_no_error() -> None:
     units = ComparedUnits(np.arange(400) // 2, np.arange(400) // 2)
     close = closeness(members, released, others, 5, queries=np.arange(400), rng=rng, units=units)
     assert 0.0 < close.identical(0.01).p <= 1.0
+
+
+def test_a_small_group_that_is_copied_stands_out_among_many_that_chance_repeats() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.integers(6, size=(900, 4)).astype(float)
+    kinds = np.unique(rows, axis=0)
+    others = kinds[(kinds[:, 0] != 2) | (kinds[:, 1] != 3)]
+    group = kinds[(kinds[:, 0] == 2) & (kinds[:, 1] == 3)]
+    kept = rng.permutation(len(others))
+    copied, by_chance = np.concatenate([group, others[kept[:100]]]), others[kept[100:300]]
+    planted = Coincidences.of(copied, by_chance, rows, share=1 / 3)
+    assert len(group) >= 14
+    assert planted.in_one_group() < 0.0005 < planted.rarest_first()
+    assert Coincidences.of(others[kept[:100]], by_chance, rows, share=1 / 3).in_one_group() > 0.05
+    assert Coincidences.of(group[:3], group[3:6], rows, share=1 / 3).in_one_group() == 1.0
