@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from anoncore.kernels.left_out import MISSING, Codes, nearest_with_each, nearest_without_each
-from anoncore.kernels.threads import in_threads
+from anoncore.kernels.threads import in_threads, one_blas_thread
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._values import Flags, places_among
 from anoncore.risk.coded_people import SAME, UNIT, CodedPeople, distance_ratios, log_ratios
@@ -27,6 +27,9 @@ _VARIABLES = 40  # of more a random choice
 _WIDENED, _WIDEST = 4, 5  # the best combinations that are extended, and the variables they reach
 # Numbers that are combined, the largest ratio of their standard deviations, numbers in a combination, and those kept.
 _CONTRASTED, _SIMILAR, _TERMS, _KEPT = 40, 10.0, 4, 4
+# Levels of a variable that have a slope, but for one, and what is added to variances.
+_LEVELS, _RIDGE = 12, 1e-4
+_TOGETHER = 8  # residuals that are all offered
 _SORTED = 2.5e7  # rows times the square of the numbers that are combined
 _SEARCHES = 50  # for nearest rows that a choice takes, about
 
@@ -57,10 +60,11 @@ def by_chosen_variables(
     logarithm of the distance to the nearest person of the other half less that to the nearest released row. In one half
     the area under the curve is computed for all variables but one; the third without which it is largest is removed,
     and so on; and for pairs with a number, of which the best are extended by one variable at a time, to five. The
-    combination with the largest area scores the other half. Among the variables are four sums and differences of two to
-    four numbers, or differences of two logarithms or of two numbers in standard deviations, by which by themselves the
-    area is largest in that half: an offset or a factor that is the same for several numbers of a person keeps
-    differences or ratios, and some methods keep totals.
+    combination with the largest area scores the other half. Among the variables are four by which by themselves the
+    area is largest in that half, of sums and differences of two to four numbers, differences of two logarithms (one of
+    them also twice) or of two numbers in standard deviations, and numbers less what a linear regression on all other
+    variables says (of at most eight numbers all of these): an offset or a factor that is the same for several numbers
+    of a person keeps differences or ratios, some methods keep totals, and some residuals.
 
     Parameters
     ----------
@@ -90,7 +94,7 @@ def by_chosen_variables(
     most = int(np.clip(_OPERATIONS / (search * (len(drawn) + _KEPT)), _LEAST, _MOST))
     if fewest < _FEWEST or coded.people.shape[1] < 2:
         return None
-    scores, contrasts = np.empty(len(member)), _Contrasts.of(coded.numbers, rng)
+    scores, contrasts = np.empty(len(member)), _Contrasts.of(coded, rng)
     numbers, used = np.flatnonzero(coded.numeric), set[int]()
     for learned, scored in (halves, halves[::-1]):
         asked = _balanced(learned, member, most, rng)
@@ -125,11 +129,14 @@ class _Contrast:
 class _Contrasts:
     """Sums and differences of numbers of similar spread; differences of two in standard deviations, or of logarithms.
 
+    And each number less what all other variables say of it.
+
     Parameters
     ----------
-    people, rows : (P, c) and (M, c) numbers, once more in standard deviations, and logarithms; NaN where missing
+    people, rows : (P, c) and (M, c) numbers, once more in standard deviations, logarithms, and residuals of linear
+        regressions; NaN where missing
     spread : (c,) standard deviations of those that may be combined, 0 of others
-    scaled, logs : the numbers from this place on are in standard deviations, and logarithms
+    scaled, logs, residuals : the numbers from this place on are in standard deviations, and so on
     numbers : (c,) the place of each among all numbers
     """
 
@@ -138,11 +145,13 @@ class _Contrasts:
     spread: Floats
     scaled: int
     logs: int
+    residuals: int
     numbers: Indices
 
     @classmethod
-    def of(cls, numbers: tuple[Floats, Floats], rng: np.random.Generator) -> _Contrasts:
+    def of(cls, coded: CodedPeople, rng: np.random.Generator) -> _Contrasts:
         """Take some of the numbers, the fewer, the more rows there are to sort."""
+        numbers = coded.numbers
         most = min(_CONTRASTED, int(np.sqrt(_SORTED / max(len(numbers[1]), 1))))
         chosen = np.sort(rng.permutation(numbers[0].shape[1])[:most])
         people, rows = (side[:, chosen] for side in numbers)
@@ -152,21 +161,29 @@ class _Contrasts:
         ]
         spread = _deviations(people)
         of_logs, varies = _deviations(np.log(people[:, positive])), spread > 0.0
-        units = np.where(varies, spread, 1.0)
-        people, rows = (np.column_stack([side, side / units, np.log(side[:, positive])]) for side in (people, rows))
-        spreads = np.concatenate([spread, varies.astype(np.float64), of_logs])
-        of_each = np.concatenate([chosen, chosen, chosen[positive]])
-        return cls(people, rows, spreads, len(chosen), 2 * len(chosen), of_each)
+        units, rest = np.where(varies, spread, 1.0), _residuals((people, rows), coded.levels)
+        people, rows = (
+            np.column_stack([side, side / units, np.log(side[:, positive]), left])
+            for side, left in zip((people, rows), rest, strict=True)
+        )
+        width, left = len(chosen), rest[0].shape[1]
+        spreads = np.concatenate([spread, varies.astype(np.float64), of_logs, np.zeros(left)])
+        of_each = np.concatenate([chosen, chosen, chosen[positive], chosen[:left]])
+        return cls(people, rows, spreads, width, 2 * width, 2 * width + len(of_logs), of_each)
 
     def best(self, asked: Indices, scored: Indices, member: Flags) -> list[_Contrast]:
         """Return codes of the few that distinguish members best by themselves, among the people asked."""
-        areas: dict[_Signs, float] = {}
-        latest = {frozenset({(at, 1)}) for at in range(len(self.spread))}
+        alone = [frozenset({(at, 1)}) for at in range(len(self.spread))]
+        rest = alone[self.residuals :]
+        areas = dict(zip(rest, in_threads(partial(self._area, asked, scored, member), rest), strict=True))
+        latest = set(alone[: self.residuals])
         for _ in range(_TERMS - 1):
             wider = sorted({one for signs in latest for one in self._wider(signs)}, key=sorted)
             areas |= zip(wider, in_threads(partial(self._area, asked, scored, member), wider), strict=True)
             latest = set(sorted(wider, key=lambda one: areas[one])[-_KEPT:])
         best = sorted(areas, key=lambda one: areas[one])[-_KEPT:]
+        # Residuals that are kept together are hardly seen in each by itself.
+        best += [one for one in rest if len(rest) <= _TOGETHER and one not in best]
         return [
             _Contrast(*places_among(*self._values(one), UNIT), tuple(int(self.numbers[at]) for at, _ in sorted(one)))
             for one in best
@@ -175,7 +192,7 @@ class _Contrasts:
     def _wider(self, signs: _Signs) -> Iterator[_Signs]:
         """Give the combinations with one number more, of a spread like the largest; of two others, differences.
 
-        The first number is added, not subtracted.
+        Of a logarithm twice another is subtracted, too, as in an index of body mass. The first number is added.
         """
         own = {at for at, _ in signs}
         most, kind = max(self.spread[at] for at in own), self._kind(min(own))
@@ -183,13 +200,13 @@ class _Contrasts:
             return
         for at in kind:
             if at not in own and 0.0 < most <= _SIMILAR * self.spread[at] <= _SIMILAR**2 * most:
-                for sign in (-1,) if kind.start else (-1, 1):
+                for sign in (-1, 1) if not kind.start else (-1, -2) if kind.start == self.logs else (-1,):
                     wider = sorted(signs | {(at, sign)})
-                    yield frozenset((one, of * wider[0][1]) for one, of in wider)
+                    yield frozenset((one, of if wider[0][1] > 0 else -of) for one, of in wider)
 
     def _kind(self, at: int) -> range:
         """Return the places of the numbers that one may be combined with: as they are, in deviations, or logarithms."""
-        ends = (0, self.scaled, self.logs, len(self.spread))
+        ends = (0, self.scaled, self.logs, self.residuals)
         return next(range(start, end) for start, end in pairwise(ends) if at < end)
 
     def _values(self, signs: _Signs) -> tuple[Floats, Floats]:
@@ -205,6 +222,34 @@ class _Contrasts:
 def _deviations(people: Floats) -> Floats:
     """Return the standard deviation of each column; 0 of one without numbers."""
     return np.array([np.nanstd(column) if np.isfinite(column).any() else 0.0 for column in people.T])
+
+
+def _residuals(numbers: tuple[Floats, Floats], levels: tuple[Indices, Indices]) -> list[Floats]:
+    """Return (P, c) and (M, c) numbers less what all others and the levels say of them, by regressions on the people.
+
+    From the inverse of one covariance matrix, missing numbers being means; NaN where the number itself is missing.
+    """
+    centre = np.nanmean(np.where(np.isfinite(numbers[0]).any(axis=0), numbers[0], 0.0), axis=0)
+    spread = _deviations(numbers[0])
+    spread = np.where(spread > 0.0, spread, 1.0)
+    held = [(column, level) for column in range(levels[0].shape[1]) for level in _frequent(levels[0][:, column])]
+    tables = []
+    for side, own in zip(numbers, levels, strict=True):
+        flags = [own[:, column] == level for column, level in held]
+        tables.append(np.column_stack([np.nan_to_num((side - centre) / spread), *flags]).astype(np.float64))
+    if tables[0].shape[1] < 2 or not numbers[0].shape[1]:
+        return [side[:, :0] for side in numbers]
+    with one_blas_thread():
+        inverse = np.linalg.inv(np.cov(tables[0], rowvar=False) + _RIDGE * np.eye(tables[0].shape[1]))
+        weights = inverse[:, : len(centre)] / np.diag(inverse)[: len(centre)]
+        found = [table @ weights for table in tables]
+    return [np.where(np.isnan(side), np.nan, one) for side, one in zip(numbers, found, strict=True)]
+
+
+def _frequent(codes: Indices) -> list[int]:
+    """Return the most frequent levels, but for one."""
+    counts = np.bincount(codes, minlength=1)
+    return [int(level) for level in np.argsort(-counts, kind="stable")[1 : _LEVELS + 1] if counts[level]]
 
 
 def _gaps(values: Floats, asked: Floats) -> Floats:
