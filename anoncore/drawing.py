@@ -26,7 +26,7 @@ from anoncore.kernels.donor_tree import (
 )
 from anoncore.kernels.ranks import normal_scores
 from anoncore.kernels.ridge import ridge
-from anoncore.kernels.shared_slopes import centred, may_have_slopes, slope_within, tilted_shares
+from anoncore.kernels.shared_slopes import centred, slope_within, tilted_shares, with_slopes
 from anoncore.kernels.smoothed_values import recommended_reach, smoothed_values, without_extremes
 from anoncore.microdata import SPIKE, Microdata, Schema, Variable, outer_limits, round_to
 
@@ -481,7 +481,8 @@ class Drawing:
         lines = leaf_lines(tree, source, left, self.rule.significance, self._weights(rows))
         own, leaf = tree.leaf_of(source), tree.leaf_of(table)
         left, expected = left - lines.at(source, own), expected + lines.at(table, leaf)
-        if self._slopes(source, rows):
+        source, table = self._first(source, table, rows)
+        if source.shape[1]:
             beyond, weights = centred(left, own, self._weights(rows)), self._weights(rows)
             within = slope_within(source, beyond, own, weights, self._rule(beyond, rows))
             left, expected = left - within(source, own), expected + within(table, leaf)
@@ -500,9 +501,10 @@ class Drawing:
         """
         source, table = self._predictors(target, rows)
         tree, weights = self._grow(source, target, rows), self._weights(rows)
-        leaf, tilted = tree.leaf_of(table), None
-        if self._slopes(source, rows):
-            tilted = tilted_shares(source, target, tree.leaf_of(source), weights, self._rule(target, rows))
+        leaf, own, tilted = tree.leaf_of(table), tree.leaf_of(source), None
+        source, table = self._first(source, table, rows)
+        if source.shape[1]:
+            tilted = tilted_shares(source, target, own, weights, self._rule(target, rows))
 
         def classes(records: Integers, from_all: bool) -> Integers:
             if from_all:
@@ -513,8 +515,10 @@ class Drawing:
 
         return classes
 
-    def _slopes(self, source: Singles, rows: Integers) -> bool:
-        return may_have_slopes(source, len(np.unique(self._units[rows])))
+    def _first(self, source: Singles, table: Singles, rows: Integers) -> list[Singles]:
+        """Return the predictors that may have slopes, of both: the first ones, of the variables drawn first."""
+        units = len(np.unique(self._units[rows]))
+        return [with_slopes(one, units) for one in (source, table)]
 
     def _rule(self, target: NDArray[np.generic], rows: Integers) -> LeafRule:
         """Return the rule for leaves and slopes, with the independent targets of a unit."""

@@ -25,9 +25,9 @@ _PENALTY = 0.5  # times the number of predictors with a slope
 _STEPS, _ENOUGH = 25, 0.1  # of the fit, at most; and the gain of log-likelihood by a full step at which it ends
 
 
-def may_have_slopes(predictors: Singles, units: int) -> bool:
-    """Return whether there are predictors (N, p), and 50 statistical units for each."""
-    return predictors.shape[1] > 0 and units >= _UNITS_PER_PREDICTOR * predictors.shape[1]
+def with_slopes(predictors: Singles, units: int) -> Singles:
+    """Return the first of the predictors (N, p), one for every 50 statistical units."""
+    return predictors[:, : units // _UNITS_PER_PREDICTOR]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

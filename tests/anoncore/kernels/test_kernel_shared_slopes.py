@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from anoncore.kernels.donor_tree import LeafRule
-from anoncore.kernels.shared_slopes import _PENALTY, centred, may_have_slopes, slope_within, tilted_shares
+from anoncore.kernels.shared_slopes import _PENALTY, centred, slope_within, tilted_shares, with_slopes
 
 EVERY = LeafRule(5, 1.0)
 USUAL = LeafRule(40, 0.05)
@@ -185,9 +185,12 @@ def test_constants_have_no_slope():
     assert (slope_within(x, classes - 0.5, leaf, None, EVERY)(x, leaf) == 0).all()
 
 
-@pytest.mark.parametrize(("n_predictors", "units", "expected"), [(20, 1000, True), (21, 1000, False), (0, 1000, False)])
-def test_small_tables_have_no_slopes(n_predictors, units, expected):
-    assert may_have_slopes(np.zeros((1000, n_predictors), dtype=np.float32), units) is expected
+@pytest.mark.parametrize(
+    ("n_predictors", "units", "expected"), [(20, 1000, 20), (30, 1049, 20), (3, 49, 0), (0, 900, 0)]
+)
+def test_small_tables_have_slopes_of_the_first_predictors(n_predictors, units, expected):
+    table = np.tile(np.arange(n_predictors, dtype=np.float32), (5, 1))
+    np.testing.assert_array_equal(with_slopes(table, units), table[:, :expected])
 
 
 def test_many_classes_have_no_slopes():
