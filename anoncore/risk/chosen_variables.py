@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -59,12 +59,12 @@ def by_chosen_variables(
     Σ_j min(|x_j − y_j|, 1), numbers by their place in the distribution of all people and levels 1 apart; the score, the
     logarithm of the distance to the nearest person of the other half less that to the nearest released row. In one half
     the area under the curve is computed for all variables but one; the third without which it is largest is removed,
-    and so on; and for pairs with a number, of which the best are extended by one variable at a time, to five. The
-    combination with the largest area scores the other half. Among the variables are four by which by themselves the
-    area is largest in that half, of sums and differences of two to four numbers, differences of two logarithms (one of
-    them also twice) or of two numbers in standard deviations, and numbers less what a linear regression on all other
-    variables says (of at most eight numbers all of these): an offset or a factor that is the same for several numbers
-    of a person keeps differences or ratios, some methods keep totals, and some residuals.
+    and so on; and for pairs with a number, of which the best are extended by one variable at a time, to five, and for
+    the sums below alone. The combination with the largest area scores the other half. Among the variables are four by
+    which by themselves the area is largest in that half, of sums and differences of two to four numbers, differences of
+    two logarithms (one of them also twice) or of two numbers in standard deviations, and numbers less what a linear
+    regression on all other variables says (of at most eight numbers all of these): an offset or a factor that is the
+    same for several numbers of a person keeps differences or ratios, some methods keep totals, and some residuals.
 
     Parameters
     ----------
@@ -107,7 +107,8 @@ def by_chosen_variables(
         # The search without a variable passes over rows that have no value there.
         present, there = (np.where(table == MISSING, _APART, table) for table in (people, rows))
         beside = np.ascontiguousarray(present[scored].T)
-        chosen = _Choice(present[asked], there, beside, member[asked]).best(numeric)
+        alone = {frozenset({len(drawn) + at}): one.area for at, one in enumerate(kept)}
+        chosen = _Choice(present[asked], there, beside, member[asked]).best(numeric, alone)
         # The nearest person is of the other half, so that no person is their own nearest neighbour.
         ratios = distance_ratios(people[scored][:, chosen], rows[chosen], people[learned][:, chosen])
         scores[scored] = rankdata(ratios) / len(ratios)
@@ -118,11 +119,12 @@ def by_chosen_variables(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Contrast:
-    """Codes (P,) of people and (M,) of rows by a sum or difference of some numbers, and which these are."""
+    """Codes (P,) of people and (M,) of rows by a sum or difference of some numbers, which these are, and the area."""
 
     people: Codes
     rows: Codes
     numbers: tuple[int, ...]
+    area: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -185,7 +187,11 @@ class _Contrasts:
         # Residuals that are kept together are hardly seen in each by itself.
         best += [one for one in rest if len(rest) <= _TOGETHER and one not in best]
         return [
-            _Contrast(*places_among(*self._values(one), UNIT), tuple(int(self.numbers[at]) for at, _ in sorted(one)))
+            _Contrast(
+                *places_among(*self._values(one), UNIT),
+                tuple(int(self.numbers[at]) for at, _ in sorted(one)),
+                areas[one],
+            )
             for one in best
         ]
 
@@ -285,9 +291,10 @@ class _Choice:
     beside: Codes
     member: Flags
 
-    def best(self, numeric: Flags) -> Flags:
-        """Return the combination of variables with the largest area."""
-        areas = {frozenset(range(len(self.rows))): 0.0}  # of two variables that are no numbers, nothing else is tried
+    def best(self, numeric: Flags, alone: Mapping[frozenset[int], float]) -> Flags:
+        """Return the combination of variables with the largest area, of single ones those that are known."""
+        # Of two variables that are no numbers, nothing else is tried.
+        areas = {frozenset(range(len(self.rows))): 0.0} | dict(alone)
         for combinations in (self._narrowed(), self._widened(np.flatnonzero(numeric))):
             for found in combinations:
                 areas |= found

@@ -339,7 +339,7 @@ def measure_encoded_risk(
         comparison=comparison,
         tail=close.tail(settings.tau, settings.level),
         isolated=_isolated(close, seen, settings),
-        extreme=max((c.extreme(settings.tau) for c in (close, seen) if c), key=lambda rule: rule.n_matched),
+        extreme=min((c.extreme(settings.tau) for c in (close, seen) if c), key=lambda rule: (rule.p, -rule.n_matched)),
         dominance=dominance(tables.original, tables.released, tables.reference),
         averages=_averages(tables, settings),
         sampling_units=shared_sampling_units(tables.original, tables.released, tables.reference),

@@ -70,16 +70,17 @@ def figures(rules: Mapping[str, TailTest], prefix: str) -> Metrics:
 
 
 def result_of_extremes(name: str, extreme: ExtremeRecords, *, beside: str) -> GateResult:
-    """Return the result of the rule for extreme records: one that is matched is too many."""
+    """Return the result of the rule for extreme records: one that is matched is too many, unless chance explains it."""
     return GateResult(
         name=name,
         verdict=extreme.verdict,
         figure=f"{matched(extreme)} matched",
-        limit="0",
+        limit="0, or what chance explains",
         baseline=f"{up_to(extreme.baseline)}, {beside}",
         records=extreme.n,
         meaning="people far from everyone else, whom a close released record would disclose",
-        needed="; equal records, in a table whose records repeat each other: fewer variables, or a person accepts it",
+        needed="; chance hardly explains it, or records are equal in a table that repeats them: fewer variables, or a "
+        "person accepts it",
     )
 
 

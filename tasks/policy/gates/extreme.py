@@ -16,7 +16,7 @@ NAME = "extreme records"
 
 
 def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
-    """Count the extreme records that the release matches; one is too many."""
+    """Count the extreme records that the release matches; one is too many, unless chance explains it."""
     return (result_of_extremes(NAME, assessment.risk.extreme, beside=compared_with(assessment.risk.within_original)),)
 
 
@@ -53,9 +53,10 @@ GATE = Gate(
     name=NAME,
     description="Records whose nearest neighbour is farther than five times the 99th percentile of such distances. "
     "Fail when a released record is nearer to one of them than a tenth of its distance, also once numbers that were "
-    "shrunk towards their means are moved back; inconclusive where it is equal to them and at least 5 % of the records "
-    "repeat another one, since another sample then repeats extreme ones, too. All records are searched for them, also "
-    "where the other measures are of a sample.",
+    "shrunk towards their means are moved back, unless other people match isolated ones so often that chance explains "
+    "it with a probability of 0.01 (inconclusive below 0.05); inconclusive where it is equal to them and at least 5 % "
+    "of the records repeat another one, since another sample then repeats extreme ones, too. All records are searched "
+    "for them, also where the other measures are of a sample.",
     evaluate=evaluate,
     individual=True,
     publishes={"risk.extreme": extremes_counted},

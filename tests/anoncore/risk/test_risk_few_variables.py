@@ -77,6 +77,36 @@ def test_one_offset_or_factor_for_several_numbers_of_a_person_hides_nobody(maske
     assert found["density ratio, variables chosen by the other half of the people"].lower > 0.75
 
 
+def test_an_index_of_two_numbers_and_residuals_of_a_regression_are_tried():
+    draw = np.random.default_rng(3)
+
+    def people():
+        height = np.exp(draw.normal(5.1, 0.05, 1500))
+        index = np.exp(draw.normal(3.2, 0.2, 1500))
+        x = draw.normal(size=(1500, 2))
+        rest = draw.normal(size=(1500, 3)) @ np.array([[1.0, 0.4, 0.2], [0.0, 0.8, 0.3], [0.0, 0.0, 0.6]])
+        return height, index, x, rest
+
+    slopes = np.array([[0.8, -0.5, 0.3], [0.2, 0.6, -0.9]])
+    members, others, strangers = people(), people(), people()
+
+    def table(height, index, x, rest, kept):
+        columns = dict(zip("abc", (x @ slopes + rest).T, strict=True))
+        if kept == "index":
+            columns = {"height": height, "weight": index * height**2 / 1e4}
+        return pd.DataFrame(columns | {"x0": x[:, 0], "x1": x[:, 1]})
+
+    for kept in ("index", "residuals"):
+        released = (others[0], members[1], others[2], others[3]) if kept == "index" else (*others[:3], members[3])
+        frames = [table(*one, kept) for one in (members, released, strangers)]
+        schema = Schema([Variable(name, "continuous") for name in frames[0]])
+        a, c, b = (Microdata(frame, schema) for frame in frames)
+        density = measure_risk(a, c, b, rng=rng()).density
+        found = {one.name: one.attack.area for one in density.attacks}
+        assert found["density ratio, variables chosen by the other half of the people"].lower > 0.6
+        assert {"height", "weight"} <= set(density.driving) if kept == "index" else density.driving
+
+
 def test_nobody_is_scored_by_a_choice_that_knew_them():
     areas = []
     for seed in range(40):
