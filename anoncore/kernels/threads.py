@@ -67,22 +67,6 @@ def in_threads(work: Callable[[Item], Found], items: Iterable[Item]) -> Iterator
         yield from _pool(os.getpid()).map(work, pieces)
 
 
-def started(work: Callable[[], Found]) -> Callable[[], Found]:
-    """Begin a piece of work without matrix products beside what follows, and return what waits for its result.
-
-    Examples
-    --------
-    >>> started(lambda: 2)()
-    2
-    """
-    return _beside(os.getpid()).submit(work).result
-
-
-@cache
-def _beside(process: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(available(), initializer=_limited)
-
-
 @cache
 def _pool(process: int) -> ThreadPoolExecutor:
     """Return the threads of a process: starting them takes longer than many a small piece of work."""

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from anoncore.kernels.threads import started
 from anoncore.microdata.units import ComparedUnits, Units, unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk._trees import boosted
@@ -137,8 +136,6 @@ def density(
     people, units = np.concatenate(sides), certainty.units.take(*drawn)
     scored = People(people, len(sides[0]), units)
     seen = views.of_people(*drawn)
-    (trees_rng,) = rng.spawn(1)
-    learned = started(lambda: _classified(sides[0], sides[1], points, units, trees_rng))
     ratios, names = ratio_scores(scored, points, seen, rng), tuple[str, ...]()
     if seen.coded is not None and (chosen := by_chosen_variables(seen.coded, scored.halves(rng), rng)) is not None:
         ratios[CHOSEN], names = chosen.scores, chosen.names
@@ -146,8 +143,9 @@ def density(
     if len(np.unique(unit_codes(units.nonmembers, len(sides[1])))) > 1:
         scores[TRACING] = _traced(sides[0], sides[1], points, units.nonmembers)
         scores[f"{TRACING} by products"] = _traced_by_products(sides[0], sides[1], points, units.nonmembers)
-    if (classified := learned()) is not None:
-        scores["classifier"] = classified
+    learned = _classified(sides[0], sides[1], points, units, rng)
+    if learned is not None:
+        scores["classifier"] = learned
     n, certain = len(sides[0]), replace(certainty.over(len(scores) + 1), units=units)
     times = all_members / len(sides[1])
     judged = {

@@ -11,7 +11,6 @@ import numpy as np
 
 from anoncore.boxes.columns import released_boxes
 from anoncore.encoding import EncodedTables
-from anoncore.kernels.threads import started
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._values import drawn_people
@@ -323,7 +322,6 @@ def measure_encoded_risk(
     """
     x, y, r = tables.x, tables.y, tables.r
     pairs_rng, linkage_rng, groups_rng, inference_rng, boxes_rng, attacks_rng, subsets_rng = rng.spawn(7)
-    inference = started(partial(_inference, tables, inference_rng))
     rows = settings.queries(len(x), rng)
     close = closeness(x, y, r, settings.k, queries=rows, rng=rng, units=tables.units)
     unshrunk = without_shrinkage(tables, _own(tables)) if settings.rows_linked else None
@@ -355,7 +353,7 @@ def measure_encoded_risk(
         subset_linkage=_subset_linkage(tables, subsets_rng) if settings.rows_linked else None,
         intervals=_intervals(tables, settings.confidence) if settings.rows_linked else None,
         disclosure=_disclosure(tables, settings, groups_rng),
-        inference=inference(),
+        inference=_inference(tables, inference_rng),
         boxes=None if ranges is None else _boxes(tables, ranges, rows, boxes_rng),
         **_attacks(tables, unshrunk, settings, attacks_rng),
     )
@@ -458,10 +456,6 @@ def _attacks(
     data = tables.original, tables.released, tables.reference
     keys, level = _names(tables, "quasi-identifier"), settings.confidence
     many, own = Certainty(level, MEMBERSHIP_ATTACKS), _own(tables) if settings.rows_linked else None
-    (parts_rng,) = rng.spawn(1)
-    whole = started(
-        lambda: copied_parts(*data, quasi_identifiers=keys, rng=parts_rng) if settings.copied_parts else None
-    )
     found: _Attacks = {
         "presence": value_presence(*data, quasi_identifiers=keys, certainty=many, rng=rng),
         "agreement": agreement(*data, quasi_identifiers=keys, own=own, certainty=many, rng=rng),
@@ -476,7 +470,7 @@ def _attacks(
         "singling_out": singling_out(*data, confidence=level, rng=rng),
         "linkability": linkability(*data, confidence=level, rng=rng),
     }
-    parts = whole()
+    parts = copied_parts(*data, quasi_identifiers=keys, rng=rng) if settings.copied_parts else None
     if halves := ScoredHalves.of(*data, rng):
         found["partial_copies"] = halves.attack(many)
         parts = with_halves(parts, halves) if settings.copied_parts else None
