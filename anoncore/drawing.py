@@ -481,7 +481,7 @@ class Drawing:
         lines = leaf_lines(tree, source, left, self.rule.significance, self._weights(rows))
         own, leaf = tree.leaf_of(source), tree.leaf_of(table)
         left, expected = left - lines.at(source, own), expected + lines.at(table, leaf)
-        source, table = self._first(source, table, rows)
+        source, table = self._with_slopes(source, table, rows)
         if source.shape[1]:
             beyond, weights = centred(left, own, self._weights(rows)), self._weights(rows)
             within = slope_within(source, beyond, own, weights, self._rule(beyond, rows))
@@ -502,7 +502,7 @@ class Drawing:
         source, table = self._predictors(target, rows)
         tree, weights = self._grow(source, target, rows), self._weights(rows)
         leaf, own, tilted = tree.leaf_of(table), tree.leaf_of(source), None
-        source, table = self._first(source, table, rows)
+        source, table = self._with_slopes(source, table, rows)
         if source.shape[1]:
             tilted = tilted_shares(source, target, own, weights, self._rule(target, rows))
 
@@ -515,8 +515,8 @@ class Drawing:
 
         return classes
 
-    def _first(self, source: Singles, table: Singles, rows: Integers) -> list[Singles]:
-        """Return the predictors that may have slopes, of both: the first ones, of the variables drawn first."""
+    def _with_slopes(self, source: Singles, table: Singles, rows: Integers) -> list[Singles]:
+        """Return the predictors that may have slopes, of both: the first columns."""
         units = len(np.unique(self._units[rows]))
         return [with_slopes(one, units) for one in (source, table)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -149,7 +150,7 @@ def _released(data: Microdata, k: int) -> dict[str, set[str]]:
 
 
 def _file(path: Path, side: str) -> File:
-    if not path.exists():
+    if not os.path.exists(path):  # unlike the method of a path, without an error of its own
         raise Refused(f"{side}: there is no file {visible(path.name)}; check the path")
     return File(path, sanitise_errors(source_of)(path))
 
@@ -157,11 +158,12 @@ def _file(path: Path, side: str) -> File:
 def _require_records(prepared: Prepared, k: int) -> None:
     """Refuse tables with fewer records than the assessment looks at around each."""
     reference, original = prepared.sides.reference, len(prepared.sides.original.load())
-    others = original - 1 if reference is None else len(reference.load())
-    sides = {"original": original, "release": len(prepared.masked.released.load()), "reference": others}
+    sides = {"original": original if reference else original - 1, "release": len(prepared.masked.released.load())}
+    if reference is not None:
+        sides["reference"] = len(reference.load())
     for side, records in sides.items():
         if records < k:
             raise Refused(
-                f"{side}: too few records to be measured; the assessment looks at the {k} nearest of each "
-                "(assessment: k), and gates need some hundreds to decide"
+                f"{side}: too few records to be measured, as the assessment looks at the {k} nearest others of each; "
+                "take more (gates need some hundreds to decide), or a plan with a smaller assessment: k"
             )

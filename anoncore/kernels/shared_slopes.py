@@ -19,15 +19,19 @@ Flags = NDArray[np.bool_]
 Singles = NDArray[np.float32]
 
 # With fewer units, an attacker who knew 20 000 strangers learned more about members from slopes than from leaves.
-_UNITS_PER_PREDICTOR = 50
+_UNITS_PER_PREDICTOR, _UNITS = 50, 2000
 _MOST_CLASSES = 64
 _PENALTY = 0.5  # times the number of predictors with a slope
 _STEPS, _ENOUGH = 25, 0.1  # of the fit, at most; and the gain of log-likelihood by a full step at which it ends
 
 
 def with_slopes(predictors: Singles, units: int) -> Singles:
-    """Return the first of the predictors (N, p), one for every 50 statistical units."""
-    return predictors[:, : units // _UNITS_PER_PREDICTOR]
+    """Return the first of the predictors (N, p), one for every 50 statistical units.
+
+    None of fewer than 2000 units that are too few for all predictors: there slopes told more of members.
+    """
+    allowed = units // _UNITS_PER_PREDICTOR
+    return predictors[:, : allowed if units >= _UNITS or predictors.shape[1] <= allowed else 0]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

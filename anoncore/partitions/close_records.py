@@ -20,11 +20,12 @@ from anoncore.risk.tail import (
     FEWEST_ISOLATED,
     ISOLATED,
     ExtremeRecords,
-    OftenMatched,
+    Extremes,
     TailTest,
     extreme_distance,
     matched_extremes,
     tail_test,
+    worst_extremes,
 )
 from anoncore.risk.within import FEWEST_WITHIN, PAIRED, EqualRecords, ratios, within_test
 
@@ -134,12 +135,11 @@ def close_records(
     times = min(len(tables.released) / n, 1.0)
     forms = {f"within {share:g}": seen.isolated.tail(share, level, kept, times) for share in within}
     repeated = float((seen.people.own == 0.0).mean())
-    usual = OftenMatched.among(seen.people.own, seen.people.chance, tau)
-    extreme = seen.extreme.extreme(n, tau, repeated, usual)
+    extreme = seen.extreme.extreme(n, tau, repeated)
     if (shrinkage := tables.shrinkage) is not None:
         again = _FarOut.of(_Measured(run, tables, stream, shrinkage), AskedPeople(shrinkage.beside(people.rows)))
         forms |= {f"within {share:g}, {UNDONE}": again.isolated.tail(share, level, kept, times) for share in within}
-        extreme = max(extreme, again.extreme.extreme(n, tau, repeated, usual), key=lambda rule: rule.n_matched)
+        extreme = worst_extremes((extreme, again.extreme.extreme(n, tau, repeated)))
     return CloseRecords(
         tail=seen.people.tail(tau, level, kept, times),
         isolated=TailTest.in_forms(forms),
@@ -215,10 +215,9 @@ class _Distances:
         found = within_test(*ratios(self.released, self.own), equal, tau=tau, level=level)
         return found.with_copies(math.floor(len(self.own) * kept), PAIRED)
 
-    def extreme(self, n: int, tau: float, repeated: float, usual: OftenMatched) -> ExtremeRecords:
-        """Return `matched_extremes`, of n records of which a share repeat others, beside how often others match."""
-        sides = self.whole, self.chance, self.own
-        return matched_extremes(*sides, n, tau=tau, repeated=repeated, usual=usual)
+    def extreme(self, n: int, tau: float, repeated: float) -> ExtremeRecords:
+        """Return `matched_extremes`, of n records of which a share repeat others."""
+        return matched_extremes(Extremes(self.whole, self.chance, self.own, n, repeated), tau=tau)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

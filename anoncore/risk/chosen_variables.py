@@ -235,20 +235,22 @@ def _residuals(numbers: tuple[Floats, Floats], levels: tuple[Indices, Indices]) 
 
     From the inverse of one covariance matrix, missing numbers being means; NaN where the number itself is missing.
     """
-    centre = np.nanmean(np.where(np.isfinite(numbers[0]).any(axis=0), numbers[0], 0.0), axis=0)
+    known = np.isfinite(numbers[0])
+    centre = np.where(known, numbers[0], 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     spread = _deviations(numbers[0])
     spread = np.where(spread > 0.0, spread, 1.0)
     held = [(column, level) for column in range(levels[0].shape[1]) for level in _frequent(levels[0][:, column])]
-    tables = []
-    for side, own in zip(numbers, levels, strict=True):
-        flags = [own[:, column] == level for column, level in held]
-        tables.append(np.column_stack([np.nan_to_num((side - centre) / spread), *flags]).astype(np.float64))
-    if tables[0].shape[1] < 2 or not numbers[0].shape[1]:
+    flags = np.column_stack([np.empty((len(numbers[0]), 0)), *(levels[0][:, at] == level for at, level in held)])
+    people = np.column_stack([np.nan_to_num((numbers[0] - centre) / spread), flags])
+    if people.shape[1] < 2 or not len(centre):
         return [side[:, :0] for side in numbers]
     with one_blas_thread():
-        inverse = np.linalg.inv(np.cov(tables[0], rowvar=False) + _RIDGE * np.eye(tables[0].shape[1]))
+        inverse = np.linalg.inv(np.cov(people, rowvar=False) + _RIDGE * np.eye(people.shape[1]))
         weights = inverse[:, : len(centre)] / np.diag(inverse)[: len(centre)]
-        found = [table @ weights for table in tables]
+        found = [np.nan_to_num((side - centre) / spread) @ weights[: len(centre)] for side in numbers]
+    for at, (column, level) in enumerate(held, start=len(centre)):
+        for one, own in zip(found, levels, strict=True):
+            one[own[:, column] == level] += weights[at]
     return [np.where(np.isnan(side), np.nan, one) for side, one in zip(numbers, found, strict=True)]
 
 

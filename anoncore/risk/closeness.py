@@ -17,14 +17,15 @@ from anoncore.microdata import EACH_RECORD, ComparedUnits
 from anoncore.microdata.units import unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk._values import Flags
-from anoncore.risk.identical import Coincidences, held_by_one, identical_records
+from anoncore.risk.identical import identical_records
 from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs, least_of_units
 from anoncore.risk.prediction import PredictionMeasures, prediction_measures
 from anoncore.risk.tail import (
     FEWEST_ISOLATED,
     ISOLATED,
     ExtremeRecords,
-    OftenMatched,
+    Extremes,
+    MatchedByChance,
     TailTest,
     extreme_distance,
     is_extreme,
@@ -43,20 +44,6 @@ _ALIKE = 0.05  # by how much the numbers of members and non-members may differ f
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Extremes:
-    """The extreme records among n: (q,) distances ``whole``, ``chance`` and ``own``, as those of `Closeness`.
-
-    ``repeated`` is the share of records that repeat another one.
-    """
-
-    whole: Floats
-    chance: Floats
-    own: Floats
-    n: int
-    repeated: float
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class Closeness:
     """The same people measured against the release, other people, and the rest of the original.
 
@@ -70,7 +57,7 @@ class Closeness:
     chance : (q,) the reference's distance; within A the mirrored one, own²/d of the distance d to the release, so that
         own < τ·d reads as chance < τ·own
     whole : (q,) distance to the nearest row of the whole release, whatever the sets were matched to
-    released_to_others : distances of the non-members to the nearest row of the whole release; empty without any
+    released_to_others : distances of the non-members to the nearest row of the whole release; empty within A
     people, nonmembers : nearest points in all three sets of these people, and of as many of A*, a release larger than
         A* being cut to its size; None where A* holds no other people
     units : of these people, and of those of A*: tests count each unit once
@@ -163,70 +150,36 @@ class Closeness:
     def extreme(self, tau: float) -> ExtremeRecords:
         """Return `extreme_records` of the whole original, sought in the whole release.
 
-        How often others match isolated people is told by members beside the reference, and by non-members beside the
-        release.
+        Chance is seen from non-members beside the release, and from members beside the reference where it is as large.
         """
-        usual = OftenMatched.among(self.own, self.chance, tau)
+        limit, chance = extreme_distance(self.own), MatchedByChance()
         if (others := self.nonmembers) is not None and not self.within:
-            usual += OftenMatched.among(others.own, others.released, tau)
-        extremes = self.extremes
-        if extremes is None:
-            far = is_extreme(self.own)
-            distances = self.whole[far], self.chance[far], self.own[far]
-            n, repeated = len(self.own), float((self.own == 0.0).mean())
-        else:
-            distances, n, repeated = (extremes.whole, extremes.chance, extremes.own), extremes.n, extremes.repeated
-        return matched_extremes(*distances, n, tau=tau, repeated=repeated, usual=usual)
+            chance = MatchedByChance.of(others.own, self.released_to_others, limit, tau)
+            if self.kept == 1.0:
+                chance += MatchedByChance.of(self.own, self.chance, limit, tau)
+        return matched_extremes(self.extremes or self._measured_extremes, tau=tau, chance=chance)
 
-    def identical(self, level: float, variables: Indices | None = None) -> TailTest:
-        """Return `identical_records`, and both forms of `Coincidences` beside other people, as one test.
+    @property
+    def _measured_extremes(self) -> Extremes:
+        far = is_extreme(self.own)
+        sides = self.whole[far], self.chance[far], self.own[far]
+        return Extremes(*sides, len(self.own), float((self.own == 0.0).mean()) if len(self.own) else 0.0)
 
-        How many the release holds is counted in all of it.
-
-        Parameters
-        ----------
-        level : 0 … 1
-        variables : (n,) the variable of each column
-        """
-        released = int((_least(self.whole, self.units.members) == 0.0).sum())
+    def identical(self, level: float) -> TailTest:
+        """Return `identical_records`; how many the release holds is counted in all of it."""
         if self.equal is not None:
-            return replace(self._within(0.0, level), n_released=released)
-        assert self.people is not None
-        assert self.nonmembers is not None
-        units, records = self.units.members, self.people.records
-        members = self.released.distance, self.reference.distance, self.own
-        found = _identical(members, records, units, level)
-        repeat = bool((self.nonmembers.own == 0.0).any() or (self.nonmembers.released == 0.0).any())
-        found = replace(found, n_released=released, others_repeat=repeat)
-        if (others := self._as_many) is not None:
-            sides = others.released, others.other, others.own
-            found = found.beside(_identical(sides, others.records, self.units.nonmembers, level))
-        coincidences = self._coincidences(variables)
-        forms = {"rarest first": coincidences.rarest_first(), "in one group": coincidences.in_one_group()}
-        some = {name: replace(found, p=p, verdict="fail" if p < level else "pass") for name, p in forms.items()}
-        return TailTest.in_forms({"all": found} | some)
-
-    def _coincidences(self, variables: Indices | None) -> Coincidences:
-        """Return the records that two of three sets have in common, in all of the release.
-
-        Of records that two of three sets have in common, rare ones are those of two of them in proportion to the
-        product of both sizes.
-        """
-        assert self.people is not None
-        assert self.nonmembers is not None
-        people, others = self.people, self.nonmembers
-        copied, reference = _held_by_one(self.whole, people.other, people.records, self.units.members)
-        released, _ = _held_by_one(self.released_to_others, others.other, others.records, self.units.nonmembers)
-        n, strangers, rows = len(people.records), len(others.records), self.released.n_released / self.kept
-        pairs = n * rows, n * self.reference.n_released, strangers * rows
-        return Coincidences.of(
-            copied,
-            np.concatenate([reference, released]),
-            np.concatenate([people.records, others.records]),
-            share=pairs[0] / sum(pairs),
-            units=self.units.together(n, strangers),
-            variables=variables,
-        )
+            found = self._within(0.0, level)
+        elif self.people is not None:
+            sides = self.released.distance, self.reference.distance, self.own
+            found = _identical(sides, self.people.records, self.units.members, level)
+        found = replace(found, n_released=int((_least(self.whole, self.units.members) == 0.0).sum()))
+        if (strangers := self.nonmembers) is not None and not self.within:
+            repeat = bool((strangers.own == 0.0).any() or (self.released_to_others == 0.0).any())
+            found = replace(found, others_repeat=repeat)
+        if (others := self._as_many) is None:
+            return found
+        sides = others.released, others.other, others.own
+        return found.beside(_identical(sides, others.records, self.units.nonmembers, level))
 
     @property
     def met_by_others(self) -> int | None:
@@ -257,14 +210,6 @@ def _identical(sides: tuple[Floats, Floats, Floats], records: Floats, units: Ind
     if units is not None:
         records = records[least_of_units(np.minimum(sides[0], sides[1]), units)]
     return identical_records(*(_least(side, units) for side in sides), level=level, records=records)
-
-
-def _held_by_one(near: Floats, other: Floats, records: Floats, units: Indices | None) -> tuple[Floats, Floats]:
-    """Return `held_by_one` of units, of each the record that is nearest to either of both sets."""
-    if units is not None:
-        chosen = least_of_units(np.minimum(near, other), units)
-        near, other, records = _least(near, units), _least(other, units), records[chosen]
-    return held_by_one(near, other, records)
 
 
 def _by_unit(released: Floats, chance: Floats, gap: Floats, units: Indices | None) -> tuple[Floats, Floats, Floats]:
@@ -360,7 +305,7 @@ def closeness(
         nonmembers, asked = _nonmembers((others, points, x), queries, nonmember_units, rng)
         units = ComparedUnits(units.members, None if nonmember_units is None else nonmember_units[asked])
     same, to_others = near.n_released == len(y), np.empty(0)
-    if nonmembers is not None:
+    if nonmembers is not None and beside is not None:
         to_others = nonmembers.released if same else nearest(nonmembers.records, y, 1)[0][:, 0] / scale
     return Closeness(
         released=near,

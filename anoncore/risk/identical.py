@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
+from anoncore.microdata.units import EACH_RECORD, ComparedUnits, unit_codes
 from anoncore.parameters import between
 from anoncore.risk._checks import Floats, Indices, matrix
+from anoncore.risk._values import Flags
 from anoncore.risk.pairs import FEWEST, OF_PEOPLE, ends, striking_beginning
 from anoncore.risk.tail import Distances, TailTest, aligned
 
@@ -91,35 +94,26 @@ def identical_records(
     between("level", level, 0, 1)
     # Where records are not given, each is one of its own.
     rows = np.arange(len(near), dtype=np.float64)[:, np.newaxis] if records is None else matrix("records", records)
-    only_near, only_other = held_by_one(near, other, rows)
-    duplicates, released_as_is, in_reference = (int((side == 0.0).sum()) for side in (gap, near, other))
-    counts = IdenticalCounts(len(near), duplicates, released_as_is, in_reference, len(only_near), len(only_other))
-    return counts.test(level)
-
-
-def held_by_one(released: Floats, reference: Floats, records: Floats) -> tuple[Floats, Floats]:
-    """Return the distinct ones of some records that the release alone holds, and those that the reference alone holds.
-
-    Parameters
-    ----------
-    released, reference : (N,) distances, 0 where the set holds the record
-    records : (N, n)
-    """
-    near, other = released == 0.0, reference == 0.0
-    only_near, only_other = (np.unique(records[side] + 0.0, axis=0) for side in (near & ~other, other & ~near))
-    return only_near, only_other
+    met, others = near == 0.0, other == 0.0
+    only_near, only_other = (len(np.unique(rows[side] + 0.0, axis=0)) for side in (met & ~others, others & ~met))
+    duplicates = int((gap == 0.0).sum())
+    return IdenticalCounts(len(near), duplicates, int(met.sum()), int(others.sum()), only_near, only_other).test(level)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Coincidences:
-    """Distinct records that exactly two of three sets hold: the original, the release, and other people.
+    """Records that two of three sets have in common: the original, the release, and other people.
+
+    Counted are those that each of two sets holds once and the third never. A record that a set's rows are with
+    probability q is one of original and release so with N·M·q²(1 − q)^(N + M + L − 2), of the other pairs with N·L and
+    M·L in place of N·M: whatever q, chance gives original and release N·M/(N·M + N·L + M·L) of these records.
 
     Build it with `Coincidences.of`.
 
     Parameters
     ----------
     coded : (c + d + P, v) what is held of each variable, as numbers from 0: by the c records of original and release,
-        by the d others, and by the people of both samples
+        by the d of the other pairs, and by the people of original and reference
     copied, records : c, and c + d
     share : 0 … 1, of the records that chance gives original and release
     units : (P,) statistical unit of each of the people
@@ -134,25 +128,45 @@ class Coincidences:
     @classmethod
     def of(
         cls,
-        copied: Floats,
-        by_chance: Floats,
-        people: Floats,
+        original: Floats,
+        released: Floats,
+        reference: Floats,
         *,
-        share: float,
-        units: Indices | None = None,
+        units: ComparedUnits = EACH_RECORD,
         variables: Indices | None = None,
     ) -> Coincidences:
-        """Code the records (c, n) that the release has of the original, (d, n) those of other people, (P, n) people.
+        """Find the records, (N, n), (M, n) and (L, n) being encoded alike.
 
         Parameters
         ----------
-        copied, by_chance, people, share : see the class
-        units : None where each of the people is their own
+        units : of original and reference; of a unit one record of each pair of sets counts
         variables : (n,) the variable of each column; None where each is one
         """
-        records = np.concatenate([copied, by_chance])
-        codes = np.arange(len(people)) if units is None else units
-        return cls(_coded(records, people, variables), len(copied), len(records), share, codes)
+        sides = [np.ascontiguousarray(side) for side in (original, released, reference)]
+        sizes = [len(side) for side in sides]
+        # Sums of one row after the other: equal for equal rows of one layout, for others with a probability of 2⁻⁵⁰.
+        weights = np.random.default_rng(0).normal(size=original.shape[1])
+        kinds = np.unique(np.concatenate([(side * weights).sum(axis=1) for side in sides]), return_inverse=True)[1]
+        members, rows, others = np.split(kinds, np.cumsum(sizes)[:-1])
+        held = [np.bincount(own, minlength=int(kinds.max(initial=0)) + 1) for own in (members, rows, others)]
+
+        def once(one: int, other: int, never: int) -> Flags:
+            return (held[one] == 1) & (held[other] == 1) & (held[never] == 0)
+
+        of_members, of_others = unit_codes(units.members, sizes[0]), unit_codes(units.nonmembers, sizes[2])
+        copied = _one_of_each(np.flatnonzero(once(0, 1, 2)[members]), of_members)
+        both = _one_of_each(np.flatnonzero(once(0, 2, 1)[members]), of_members)
+        strangers = _one_of_each(np.flatnonzero(once(2, 1, 0)[others]), of_others)
+        records = np.concatenate([sides[0][copied], sides[0][both], sides[2][strangers]])
+        together = units.together(sizes[0], sizes[2])
+        pairs = [float(one * other) for one, other in combinations(sizes, 2)]
+        return cls(
+            coded=_coded(records, np.concatenate([sides[0], sides[2]]), variables),
+            copied=len(copied),
+            records=len(records),
+            share=pairs[0] / sum(pairs),
+            units=np.arange(sizes[0] + sizes[2]) if together is None else together,
+        )
 
     def rarest_first(self) -> float:
         """Return the p-value of the records that the release has of the original, those of the rarest values first.
@@ -176,9 +190,11 @@ class Coincidences:
 
         Examples
         --------
-        >>> people = np.array([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0], [2.0, 1.0], [3.0, 2.0]])
-        >>> round(Coincidences.of(people[4:], people[:1], people, share=1 / 3).rarest_first(), 3)
-        0.333
+        >>> draw = np.random.default_rng(0)
+        >>> people, released, others = draw.integers(40, size=(3, 500, 2)).astype(float)
+        >>> people[:9] = released[:9] = 50.0 + np.arange(18.0).reshape(9, 2)
+        >>> Coincidences.of(people, released, others).rarest_first() < 0.001
+        True
         """
         if not self.copied:
             return 1.0
@@ -201,8 +217,10 @@ class Coincidences:
 
         Examples
         --------
-        >>> rows = np.column_stack([np.arange(60) // 20, np.arange(60)]).astype(float)
-        >>> Coincidences.of(rows[:20], rows[20:], rows, share=1 / 3).in_one_group() < 1e-7
+        >>> draw = np.random.default_rng(0)
+        >>> people, released, others = draw.integers(40, size=(3, 500, 2)).astype(float)
+        >>> people[:40] = released[:40] = np.column_stack([np.full(40, 50.0), np.arange(40.0)])
+        >>> Coincidences.of(people, released, others).in_one_group() < 0.001
         True
         """
         classes = [_classes(column)[: self.records] for column in self.coded.T]
@@ -217,6 +235,11 @@ class Coincidences:
                 if enough.any():
                     least = min(least, float(np.min(binom.sf(won[enough] - 1, held[enough], self.share))))
         return min(1.0, least * max(tests, 1))
+
+
+def _one_of_each(rows: Indices, units: Indices) -> Indices:
+    """Return one of some rows for each unit."""
+    return rows[np.unique(units[rows], return_index=True)[1]]
 
 
 def _classes(codes: Indices) -> Indices:
@@ -251,15 +274,16 @@ def _surprise(coded: Indices, records: int, units: Indices) -> Floats:
 def _coded(records: Floats, people: Floats, variables: Indices | None) -> Indices:
     """Return what all hold of each variable as numbers from 0, those of the records first."""
     whole = np.concatenate([records, people]) + 0.0
-    coded = np.stack([np.unique(column, return_inverse=True)[1] for column in whole.T], axis=1)
-    if variables is None:
+    codes = [np.unique(column, return_inverse=True)[1] for column in whole.T]
+    coded = np.column_stack([np.empty((len(whole), 0), dtype=np.intp), *codes])
+    if variables is None or len(variables) != coded.shape[1]:  # a column of its own where nothing varies
         return coded
     of_each = (coded[:, variables == variable] for variable in np.unique(variables))
     return np.stack([np.unique(_sums(one), return_inverse=True)[1] for one in of_each], axis=1)
 
 
 def _sums(coded: Indices) -> NDArray[np.uint64]:
-    """Return a sum of 64 bits of each row of codes; two different rows share one with a probability of about 2⁻⁶³."""
+    """Return a sum of 64 bits of each row of codes, which two different rows hardly ever share."""
     return np.asarray((coded.astype(np.uint64) * _weights(coded.shape[1])).sum(axis=1, dtype=np.uint64))
 
 

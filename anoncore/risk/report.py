@@ -26,6 +26,7 @@ from anoncore.risk.density_ratios import Views
 from anoncore.risk.disclosure import Disclosure, DisclosureSettings, disclosure_risk
 from anoncore.risk.dominance import Dominance, dominance
 from anoncore.risk.group_figures import GroupFigures, group_figures
+from anoncore.risk.identical import Coincidences
 from anoncore.risk.inference import InferenceRisk, InferenceSettings, attribute_inference
 from anoncore.risk.intervals import IntervalDisclosure, interval_disclosure
 from anoncore.risk.linkability import Linkability, linkability
@@ -41,7 +42,7 @@ from anoncore.risk.scores import Certainty
 from anoncore.risk.shrinkage import UNDONE, without_shrinkage
 from anoncore.risk.singling_out import SinglingOut, singling_out
 from anoncore.risk.subset_linkage import SubsetLinkage, subset_linkage
-from anoncore.risk.tail import ExtremeRecords, TailTest
+from anoncore.risk.tail import ExtremeRecords, TailTest, worst_extremes
 from anoncore.risk.together import ValuesTogether, values_together
 from anoncore.summary import Summarised, SummaryTable
 
@@ -337,11 +338,11 @@ def measure_encoded_risk(
         comparison=comparison,
         tail=close.tail(settings.tau, settings.level),
         isolated=_isolated(close, seen, settings),
-        extreme=min((c.extreme(settings.tau) for c in (close, seen) if c), key=lambda rule: (rule.p, -rule.n_matched)),
+        extreme=worst_extremes(c.extreme(settings.tau) for c in (close, seen) if c),
         dominance=dominance(tables.original, tables.released, tables.reference),
         averages=_averages(tables, settings),
         sampling_units=shared_sampling_units(tables.original, tables.released, tables.reference),
-        identical=close.identical(settings.level, tables.encoder.variable_of_columns()),
+        identical=_identical(tables, rows, close, settings.level),
         within_original=close.within,
         met_by_others=close.met_by_others,
         close_pairs=close.pairs(settings.tau),
@@ -358,6 +359,18 @@ def measure_encoded_risk(
         **_attacks(tables, unshrunk, settings, attacks_rng),
     )
     return report, RiskCurves.of(close)
+
+
+def _identical(tables: EncodedTables, rows: Indices, close: Closeness, level: float) -> TailTest:
+    """Count records that are released as they are, and beside other people those of the rarest values and of groups."""
+    found = close.identical(level)
+    if tables.r is None:
+        return found
+    of = tables.encoder.variable_of_columns()
+    common = Coincidences.of(tables.x[rows], tables.y, tables.r, units=tables.units.take(rows), variables=of)
+    forms = {"rarest first": common.rarest_first(), "in one group": common.in_one_group()}
+    some = {name: replace(found, p=p, verdict="fail" if p < level else "pass") for name, p in forms.items()}
+    return TailTest.in_forms({"all": found, **some})
 
 
 def _isolated(close: Closeness, seen: Closeness | None, settings: RiskSettings) -> TailTest:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import beta, binom
+from scipy.stats import beta, binom, hypergeom
 
 from anoncore.errors import AnonymizationError
 from anoncore.parameters import between
@@ -21,6 +21,7 @@ from anoncore.risk.prediction import PredictionMeasures
 MCNEMARS = 0.2
 
 Distances = PredictionMeasures | ArrayLike
+_ORDER = ("pass", "inconclusive", "fail")
 
 FACTOR = 5.0  # of the 99th percentile of distances to the nearest other, beyond which a record is extreme
 _REPEATED = 0.05  # share of the records that repeat another one, from which on equal records prove nothing
@@ -48,7 +49,7 @@ class TailTest:
     n_close_pairs, close_pairs_released : close pairs that were looked at, and those of them with a released
         row, see `close_pairs`; None where pairs say nothing or nobody else is known
     forms : name and p-value of each, where ``p`` is that of several together, by Bonferroni's correction
-    others_repeat : whether records of A* repeat each other, or are released unchanged
+    others_repeat : whether records of A* repeat each other, or are released unchanged; None where that is not told
     """
 
     n: int
@@ -64,7 +65,7 @@ class TailTest:
     n_close_pairs: int | None = None
     close_pairs_released: int | None = None
     forms: tuple[tuple[str, float], ...] = ()
-    others_repeat: bool = False
+    others_repeat: bool | None = None
 
     def beside(self, nonmembers: TailTest) -> TailTest:
         """Return the test with what as many non-members show, for whom the original stands for other people.
@@ -121,8 +122,8 @@ class ExtremeRecords:
     n_extreme : records whose nearest neighbour lies farther than ``factor`` times the 99th percentile
     n_matched, baseline : of these, matched within tau by the release, and by the reference
     factor, tau : what counts as extreme, and as matched
-    verdict : "fail" when more are matched than chance explains; "inconclusive" where it hardly does, or where chance
-        repeats records, and these are equal; else "pass"
+    verdict : "fail" when more are matched than chance explains; "pass" when none is, or others are matched as often;
+        "inconclusive" between these, and where chance repeats records, and these are equal
     p : the probability with which other people match as many, by how often they match isolated people
     """
 
@@ -136,28 +137,64 @@ class ExtremeRecords:
     p: float = 1.0
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Extremes:
+    """The extreme records among n: (q,) distances ``whole``, ``chance`` and ``own``, as those of `Closeness`.
+
+    ``repeated`` is the share of records that repeat another one.
+    """
+
+    whole: Floats
+    chance: Floats
+    own: Floats
+    n: int
+    repeated: float
+
+
 @dataclass(frozen=True)
-class OftenMatched:
-    """How often isolated people are matched by others, who owe them nothing: so many times of so many trials."""
+class MatchedByChance:
+    """How often people are matched by others who have nothing of them.
+
+    Parameters
+    ----------
+    hits, trials : of the 5 % most isolated people
+    far_hits, far_trials : of people who are as far from everybody as extreme records
+    """
 
     hits: int = 0
     trials: int = 0
+    far_hits: int = 0
+    far_trials: int = 0
 
     @classmethod
-    def among(cls, gap: Floats, other: Floats, tau: float) -> OftenMatched:
-        """Count the most isolated people, of (q,) distances to the nearest of their own sample, that others match."""
-        far = (gap > 0.0) & (gap >= np.quantile(gap, 1.0 - _LONELY)) if len(gap) else np.zeros(0, dtype=bool)
-        return cls(int((other < tau * gap)[far].sum()), int(far.sum()))
+    def of(cls, gap: Floats, other: Floats, limit: float, tau: float) -> MatchedByChance:
+        """Count people, of (q,) distances to the nearest of their own sample and of another one, matched within tau.
 
-    def __add__(self, more: OftenMatched) -> OftenMatched:
-        return OftenMatched(self.hits + more.hits, self.trials + more.trials)
+        Extreme are those farther than ``limit`` from their own sample.
+        """
+        if not len(gap):
+            return cls()
+        met, far = other < tau * gap, gap > limit
+        lonely = (gap > 0.0) & (gap >= np.quantile(gap, 1.0 - _LONELY))
+        return cls(int(met[lonely].sum()), int(lonely.sum()), int(met[far].sum()), int(far.sum()))
 
-    def explains(self, matched: int, people: int) -> float:
-        """Return the probability that at least so many of so many people are matched; 0 where none was tried."""
+    def __add__(self, more: MatchedByChance) -> MatchedByChance:
+        return MatchedByChance(*(one + other for one, other in zip(astuple(self), astuple(more), strict=True)))
+
+    def p(self, matched: int, people: int) -> float:
+        """Return the probability that as many of so many are matched; 0 where nobody was tried.
+
+        With the share that half of the posterior distribution of that of the isolated people lies below.
+        """
         if not matched or not self.trials:
             return 0.0 if matched else 1.0
         share = beta.ppf(0.5, self.hits + 0.5, self.trials - self.hits + 0.5)
         return float(binom.sf(matched - 1, people, share))
+
+    def explains(self, matched: int, people: int) -> bool:
+        """Return whether extreme people are matched by others, too, and not clearly less often."""
+        whole, met = people + self.far_trials, matched + self.far_hits
+        return bool(self.far_hits) and hypergeom.sf(matched - 1, whole, met, people) >= _DOUBTFUL
 
 
 def tail_test(
@@ -278,7 +315,7 @@ def extreme_records(
     Extreme is a record whose d_j(A − A_j) exceeds five times the 99th percentile of these distances
     (of the positive ones where that percentile is zero, duplicates being the rule then); matched, when
     d_j(release) < τ·d_j(A − A_j). The result holds counts and no row numbers. In tables of few variables with far ends
-    other people come as near by chance: it is told by how many of the 5 % most isolated people the reference matches.
+    other people come as near by chance: how often is seen from isolated people whom the reference matches.
 
     Parameters
     ----------
@@ -296,9 +333,10 @@ def extreme_records(
 
     Notes
     -----
-    Two extreme records beside each other hide one another from it. Chance is P(Bin(extreme records, share) ≥ matched),
-    the share being that of the isolated people (the median by Jeffreys' prior); below 0.01 the rule fails, below 0.05
-    it is open.
+    A rule, not a test. Two extreme records beside each other hide one another from it. It fails where P(Bin(extreme
+    records, share) ≥ matched) is below 0.01, the share being that of the 5 % most isolated people whom others match
+    (the median by Jeffreys' prior): 0 of them leave too little for one of four extreme records, and open what is one of
+    many. It passes a match only where others match extreme people as well, and not clearly less often.
     Source: docs/explanation/risk.md.
 
     Examples
@@ -314,41 +352,43 @@ def extreme_records(
     between("tau", tau, 0, 1)
     near, other, gap = aligned(released, reference, own)
     extreme, repeated = is_extreme(gap), float((gap == 0.0).mean())
-    sides, usual = (near[extreme], other[extreme], gap[extreme]), OftenMatched.among(gap, other, tau)
-    return matched_extremes(*sides, len(gap), tau=tau, repeated=repeated, usual=usual)
+    chance = MatchedByChance.of(gap, other, extreme_distance(gap), tau)
+    extremes = Extremes(near[extreme], other[extreme], gap[extreme], len(gap), repeated)
+    return matched_extremes(extremes, tau=tau, chance=chance)
 
 
 def matched_extremes(
-    near: Floats,
-    other: Floats,
-    gap: Floats,
-    n: int,
-    *,
-    tau: float = 0.1,
-    repeated: float = 0.0,
-    usual: OftenMatched = OftenMatched(),
+    extremes: Extremes, *, tau: float = 0.1, chance: MatchedByChance = MatchedByChance()
 ) -> ExtremeRecords:
-    """Count the matched ones of the extreme records of n, given (q,) distances of each; see `extreme_records`.
+    """Count the matched ones of extreme records; see `extreme_records`.
 
     Where at least 5 % of the records repeat others, chance repeats an extreme one, too: equal records alone leave the
     rule undecided then.
     """
+    near, gap, repeated = extremes.whole, extremes.own, extremes.repeated
     hits = near < tau * gap
-    p = usual.explains(int(hits.sum()), len(gap))
-    verdict: Literal["pass", "fail", "inconclusive"] = "pass"
-    if hits.any() and p < _DOUBTFUL:
-        repeats = repeated >= _REPEATED and not near[hits].any()
-        verdict = "inconclusive" if repeats or p >= _UNEXPLAINED else "fail"
+    matched = int(hits.sum())
+    p, repeats = chance.p(matched, len(gap)), repeated >= _REPEATED and not near[hits].any()
+    verdict: Literal["pass", "fail", "inconclusive"] = "inconclusive"
+    if not matched or (p >= _DOUBTFUL and chance.explains(matched, len(gap))):
+        verdict = "pass"
+    elif p < _UNEXPLAINED and not repeats:
+        verdict = "fail"
     return ExtremeRecords(
-        n=n,
+        n=extremes.n,
         n_extreme=len(gap),
-        n_matched=int(hits.sum()),
-        baseline=int((other < tau * gap).sum()),
+        n_matched=matched,
+        baseline=int((extremes.chance < tau * gap).sum()),
         factor=FACTOR,
         tau=tau,
         verdict=verdict,
         p=p,
     )
+
+
+def worst_extremes(rules: Iterable[ExtremeRecords]) -> ExtremeRecords:
+    """Return the one of several looks at the same records that decides: the worst verdict, and the least probable."""
+    return max(rules, key=lambda rule: (_ORDER.index(rule.verdict), -rule.p, rule.n_matched))
 
 
 def is_extreme(gap: Floats, factor: float = FACTOR) -> NDArray[np.bool_]:

@@ -496,8 +496,8 @@ def require_values(source: Microdata, reference: Microdata) -> None:
     empty = [n for n in both if reference.frame[n].isna().all() and source.frame[n].notna().any()]
     if empty and len(reference):
         raise Refused(
-            f"reference: {named(empty)} has no value in the reference, but in the source, so that people of both "
-            "cannot be compared; complete it, or leave the variable out"
+            f"reference: no values of {named(empty)}, although the original has some, so that people of both cannot be "
+            "compared; complete the reference, or leave the variable out"
         )
 
 

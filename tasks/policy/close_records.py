@@ -65,7 +65,7 @@ def figures(rules: Mapping[str, TailTest], prefix: str) -> Metrics:
         f"{prefix}{rule}/{name}": value
         for rule, result in rules.items()
         for name, value in vars(result).items()
-        if isinstance(value, int | float)
+        if type(value) in (int, float)
     }
 
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from tasks.policy.attack_family import family_gate
+from dataclasses import replace
 
-GATE = family_gate(
+from anoncore.risk import Density
+from tasks.policy.attack_family import family_gate
+from tasks.policy.rounded_attacks import attacks_in_steps
+
+
+def published_density(density: Density | None, step: float) -> Density | None:
+    """Publish the attacks in steps, and the chosen variables where theirs is the worst."""
+    return None if density is None else attacks_in_steps(replace(density, chosen=density.driving), step)
+
+
+FAMILY = family_gate(
     "density",
     "density",
     meaning="whether the release is denser around members than the population is",
@@ -21,3 +31,4 @@ GATE = family_gate(
     of_everybody=True,
     variables=lambda found: found.driving,
 )
+GATE = replace(FAMILY, publishes={"risk.density": published_density})

@@ -24,7 +24,7 @@ def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, .
 
 def _counted(same: TailTest, step: float) -> TailTest:
     """Publish the counts; whether records of the reference repeat each other stands in the verdict."""
-    return replace(people_counted(same, step), others_repeat=False)
+    return replace(people_counted(same, step), others_repeat=None)
 
 
 def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:

@@ -17,7 +17,7 @@ from tasks.policy.criteria import Advantage, Criterion, Knowledge, Place
 from tasks.policy.gate import BoundedFigure, Bounds, Gate, GateResult, Metrics, fields_of
 from tasks.policy.limits import limit_phrase
 from tasks.policy.published import PublishedAssessment
-from tasks.policy.rounding import bounds_of_several, coarse
+from tasks.policy.rounding import at_least_ten, bounds_of_several, coarse
 
 NAME = "attribute inference"
 # What is known, the ways of guessing with it, and why there may be none.
@@ -83,6 +83,20 @@ def metrics(assessment: Assessment) -> Metrics:
     return figures | {"risk/inference/upper": guessed.upper}
 
 
+def published_inference(guessed: InferenceRisk | None, step: float) -> InferenceRisk | None:
+    """Publish figures in steps, and of how many people in tens: of others the value itself is missing."""
+    if guessed is None:
+        return None
+    found = coarse(guessed, step)
+    variables, ways = (tuple(_in_tens(one) for one in each) for each in (found.variables, found.by_attack))
+    return replace(found, variables=variables, by_attack=ways)
+
+
+def _in_tens(one: AttributeInference) -> AttributeInference:
+    members, others = (replace(side, n=at_least_ten(side.n)) for side in (one.members, one.nonmembers))
+    return replace(one, members=members, nonmembers=others)
+
+
 def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
     """Return what each attacker guesses best: of all ways of guessing with what is known, the worst."""
     guessed, reason = assessment.risk.inference, ""
@@ -132,7 +146,7 @@ GATE = Gate(
     limits=InferenceLimit,
     untested_as="membership",
     individual=True,
-    publishes={"risk.inference": coarse},
+    publishes={"risk.inference": published_inference},
     metrics=metrics,
     attacks=attacks,
 )

@@ -186,9 +186,9 @@ def test_constants_have_no_slope():
 
 
 @pytest.mark.parametrize(
-    ("n_predictors", "units", "expected"), [(20, 1000, 20), (30, 1049, 20), (3, 49, 0), (0, 900, 0)]
+    ("n_predictors", "units", "expected"), [(20, 1000, 20), (21, 1000, 0), (50, 2049, 40), (3, 49, 0), (0, 900, 0)]
 )
-def test_small_tables_have_slopes_of_the_first_predictors(n_predictors, units, expected):
+def test_slopes_are_those_of_the_first_predictors_where_there_are_units_for_them(n_predictors, units, expected):
     table = np.tile(np.arange(n_predictors, dtype=np.float32), (5, 1))
     np.testing.assert_array_equal(with_slopes(table, units), table[:, :expected])
 

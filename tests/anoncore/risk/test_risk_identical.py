@@ -1,4 +1,4 @@
-"""Records that are released as they are: all, and those of rare values first."""
+"""Records that two of three sets have in common: the rarest first, and those of one group."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from anoncore.microdata import ComparedUnits
-from anoncore.risk.closeness import Closeness, closeness
-from anoncore.risk.identical import Coincidences
+from anoncore.risk.closeness import closeness
+from anoncore.risk.identical import Coincidences, identical_records
 
 
 def people(rng: np.random.Generator, records: int = 2000) -> np.ndarray:
@@ -17,68 +17,77 @@ def people(rng: np.random.Generator, records: int = 2000) -> np.ndarray:
     return values
 
 
-def compared(seed: int, copied: int) -> Closeness:
-    rng = np.random.default_rng(seed)
-    members, released, others = (people(rng) for _ in range(3))
-    members[:copied] += 1000.0
-    released[:copied] = members[:copied]
-    return closeness(members, released, others, 5, queries=np.arange(2000), rng=rng)
-
-
 def test_few_copies_of_rare_records_stand_out_among_many_that_chance_repeats() -> None:
     for seed in range(5):
-        close = compared(seed, 10)
-        found = close.identical(0.01)
-        forms = dict(found.forms)
-        assert found.only_released + found.only_reference > 60
-        assert forms["rarest first"] < 1e-4 < forms["all"]
-        assert found.verdict == "fail"
+        rng = np.random.default_rng(seed)
+        members, released, others = (people(rng) for _ in range(3))
+        members[:10] += 1000.0
+        released[:10] = members[:10]
+        close = closeness(members, released, others, 5, queries=np.arange(2000), rng=rng)
+        assert close.identical(0.01).p > 1e-4
+        assert Coincidences.of(members, released, others).rarest_first() < 1e-4
 
 
-def test_by_chance_the_rarest_records_are_any_samples() -> None:
-    p = np.array([dict(compared(seed, 0).identical(0.01).forms)["rarest first"] for seed in range(100)])
-    assert (p < 0.1).sum() <= 18
-    assert (p < 0.01).sum() <= 4
-    assert np.median(p) > 0.2
-
-
-def test_where_all_are_copied_there_is_nobody_to_count_values_among() -> None:
-    rows = people(np.random.default_rng(0), 300)
-    assert Coincidences.of(np.unique(rows, axis=0), rows[:0], rows, share=1 / 3).rarest_first() < 1e-9
-    assert Coincidences.of(rows[:0], rows, rows, share=1 / 3).rarest_first() == 1.0
-
-
-@pytest.mark.parametrize("of_units", [True, False])
-def test_columns_of_one_variable_and_records_of_one_unit_count_once(of_units: bool) -> None:
-    rng = np.random.default_rng(1)
-    levels = np.eye(3)[rng.integers(3, size=400)]
-    rows = np.column_stack([levels, rng.integers(40, size=400)])
-    copied, by_chance = np.unique(rows[:8], axis=0), np.unique(rows[200:212], axis=0)
-    given = {"share": 1 / 3, "units": np.arange(400) // 4 if of_units else None}
-    by_variable = Coincidences.of(copied, by_chance, rows, variables=np.array([0, 0, 0, 1]), **given).rarest_first()
-    coded = np.column_stack([levels.argmax(axis=1), rows[:, 3]])
-    as_coded = [np.column_stack([one[:, :3].argmax(axis=1), one[:, 3]]) for one in (copied, by_chance)]
-    assert by_variable == Coincidences.of(*as_coded, coded, **given).rarest_first()
-
-
-def test_units_without_others_are_no_error() -> None:
-    rng = np.random.default_rng(0)
-    members, released, others = (people(rng, 400) for _ in range(3))
-    units = ComparedUnits(np.arange(400) // 2, np.arange(400) // 2)
-    close = closeness(members, released, others, 5, queries=np.arange(400), rng=rng, units=units)
-    assert 0.0 < close.identical(0.01).p <= 1.0
+@pytest.mark.parametrize("sizes", [(1000, 1000, 1000), (1000, 1000, 300), (1000, 300, 1000), (400, 1500, 900)])
+def test_by_chance_records_are_any_samples_whatever_the_sizes(sizes: tuple[int, int, int]) -> None:
+    shares, p = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        levels = rng.choice(8, size=(sum(sizes), 3), p=[0.4, 0.2, 0.1, 0.1, 0.1, 0.05, 0.03, 0.02]).astype(float)
+        found = Coincidences.of(*np.split(levels, np.cumsum(sizes)[:-1]))
+        shares.append((found.copied, found.records))
+        p += [found.rarest_first(), found.in_one_group()]
+    copied, records = np.sum(shares, axis=0)
+    assert copied / records == pytest.approx(found.share, abs=3.5 * np.sqrt(0.25 / records))
+    assert np.mean(np.array(p) < 0.01) <= 0.04
 
 
 def test_a_small_group_that_is_copied_stands_out_among_many_that_chance_repeats() -> None:
+    rng = np.random.default_rng(1)
+    members, released, others = rng.integers(9, size=(3, 900, 4)).astype(float)
+    harmless = Coincidences.of(members, released, others)
+    group = (members[:, 0] == 2) & (members[:, 1] == 3)
+    kept = ~((released[:, 0] == 2) & (released[:, 1] == 3))
+    planted = Coincidences.of(members, np.concatenate([released[kept], members[group]]), others)
+    assert 5 <= group.sum() <= 30
+    assert planted.in_one_group() < 0.01 < harmless.in_one_group()
+    assert Coincidences.of(members[:30], released[:30], others[:30]).in_one_group() == 1.0
+
+
+def test_where_all_are_copied_there_is_nobody_to_count_values_among() -> None:
     rng = np.random.default_rng(0)
-    rows = rng.integers(6, size=(900, 4)).astype(float)
-    kinds = np.unique(rows, axis=0)
-    others = kinds[(kinds[:, 0] != 2) | (kinds[:, 1] != 3)]
-    group = kinds[(kinds[:, 0] == 2) & (kinds[:, 1] == 3)]
-    kept = rng.permutation(len(others))
-    copied, by_chance = np.concatenate([group, others[kept[:100]]]), others[kept[100:300]]
-    planted = Coincidences.of(copied, by_chance, rows, share=1 / 3)
-    assert len(group) >= 14
-    assert planted.in_one_group() < 0.0005 < planted.rarest_first()
-    assert Coincidences.of(others[kept[:100]], by_chance, rows, share=1 / 3).in_one_group() > 0.05
-    assert Coincidences.of(group[:3], group[3:6], rows, share=1 / 3).in_one_group() == 1.0
+    rows, others = people(rng, 300), people(rng, 300)
+    assert Coincidences.of(rows, rows, others).rarest_first() < 1e-6
+    assert Coincidences.of(rows, others + 5000.0, others - 5000.0).rarest_first() == 1.0
+
+
+def test_without_columns_nothing_is_in_common() -> None:
+    none = Coincidences.of(*np.empty((3, 5, 0)), variables=np.empty(0, dtype=np.intp))
+    assert (none.copied, none.records, none.rarest_first(), none.in_one_group()) == (0, 0, 1.0, 1.0)
+
+
+def test_columns_of_one_variable_count_once() -> None:
+    rng = np.random.default_rng(1)
+    levels, numbers = rng.integers(3, size=(3, 300)), rng.integers(60, size=(3, 300))
+    wide = [np.column_stack([np.eye(3)[level], number]) for level, number in zip(levels, numbers, strict=True)]
+    coded = [np.column_stack([level, number]).astype(float) for level, number in zip(levels, numbers, strict=True)]
+    one, other = Coincidences.of(*wide, variables=np.array([0, 0, 0, 1])), Coincidences.of(*coded)
+    assert (one.copied, one.records, one.coded.shape) == (other.copied, other.records, other.coded.shape)
+    assert one.rarest_first() == other.rarest_first()
+
+
+def test_records_of_one_unit_count_once() -> None:
+    rng = np.random.default_rng(0)
+    members, released, others = (people(rng, 400) for _ in range(3))
+    members[:8] += 1000.0
+    released[:8] = members[:8]
+    units = ComparedUnits(np.arange(400) // 8, np.arange(400) // 8)
+    assert Coincidences.of(members, released, others).rarest_first() < 0.01
+    assert Coincidences.of(members, released, others, units=units).rarest_first() > 0.01
+
+
+def test_records_that_one_set_alone_holds_are_counted_once_where_they_are_given() -> None:
+    near, far = np.where(np.arange(6) < 3, 0.0, 1.0), np.ones(6)
+    rows = np.array([[1.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
+    assert identical_records(near, far, far).only_released == 3
+    assert identical_records(near, far, far, records=rows).only_released == 2
