@@ -276,7 +276,7 @@ def _coded(records: Floats, people: Floats, variables: Indices | None) -> Indice
     whole = np.concatenate([records, people]) + 0.0
     codes = [np.unique(column, return_inverse=True)[1] for column in whole.T]
     coded = np.column_stack([np.empty((len(whole), 0), dtype=np.intp), *codes])
-    if variables is None or len(variables) != coded.shape[1]:  # a column of its own where nothing varies
+    if variables is None or not len(variables):
         return coded
     of_each = (coded[:, variables == variable] for variable in np.unique(variables))
     return np.stack([np.unique(_sums(one), return_inverse=True)[1] for one in of_each], axis=1)
