@@ -104,7 +104,7 @@ def _show_search(tuned: Tuned) -> None:
     """Show what was tried, what could not be tested, and what the search lacks."""
     shown.line("Tried", f"{tuned.kinds}; {tuned.screened} more at a first look on fewer records")
     for gate in tuned.judged.untested if tuned.judged else ():
-        shown.line("Not tested", f"{gate.name}: too few records of these parts show any; anonflow run tests them")
+        shown.line("Skipped", f"{gate.name}: too few records of these parts show any; anonflow run tests them")
     if tuned.looks > 1:
         shown.line("Note", f"{tuned.looks} choices were judged on the same units; each after the first proves less")
     if not tuned.complete:
