@@ -17,6 +17,7 @@ from tasks.policy.limits import UtilityLimit, UtilityLimits
 from tasks.policy.published import (
     PublishedPair,
     PublishedPropensity,
+    PublishedTotal,
     PublishedUtility,
     PublishedVariable,
     published_total,
@@ -95,10 +96,15 @@ def _total(utility: Utility, limits: UtilityLimits) -> GateResult | None:
     limit = limits.share(total.error, len(totals))
     largest, moved = max(totals, key=lambda one: abs(one[0].released - 1))
     beside = "" if moved == name else f"; {moved}: {_share(largest.released, 0)}, which chance explains more of"
+    # A published standard error is rounded up, and with it what it allows; the exact one decided.
+    error, allowed = (
+        f"at most {shown}" if isinstance(total, PublishedTotal) else shown
+        for shown in (_share(total.error), _share(limit, 0))
+    )
     texts = (
         f"{name}: {_share(total.released, 0)} of its total{beside}",
-        f"100 % ± {_share(limit, 0)}",
-        f"± {_share(total.error)}, standard error of the source’s total",
+        f"100 % ± {allowed if limit > limits.total else _share(limit, 0)}",
+        f"± {error}, standard error of the source’s total",
         "the non-negative number whose total (weighted, where there are weights) moved most",
     )
     return _result("worst total", limits, Threshold(abs(total.released - 1), limit), texts, (name,))

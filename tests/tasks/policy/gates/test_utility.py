@@ -186,3 +186,15 @@ def test_regressions_with_few_coefficients_are_read_together() -> None:
 def test_impossible_limits_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
         PolicySection(utility=wrong)
+
+
+def test_a_published_limit_of_a_total_is_not_said_to_be_the_exact_one() -> None:
+    given = changed(
+        assessment(), utility__variables__variables=(with_total(1.36, 0.13), with_total(1.0, 0.01, "other"))
+    )
+    exact = results(GATE, given)["worst total"]
+    shown = results(GATE, published(given))["worst total"]
+    assert exact.verdict == "to decide"
+    assert "at most" not in exact.limit
+    assert shown.limit.startswith("100 % ± at most ")
+    assert shown.baseline.startswith("± at most ")
