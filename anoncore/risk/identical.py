@@ -17,6 +17,7 @@ from anoncore.risk._checks import Floats, Indices, matrix
 from anoncore.risk._values import Flags
 from anoncore.risk.pairs import FEWEST, OF_PEOPLE, ends, striking_beginning
 from anoncore.risk.tail import Distances, TailTest, aligned
+from anoncore.risk.within import kinds_of_records
 
 # Records of a group at least, by which chance may give all to the release; and codes of a variable that make groups.
 _IN_GROUP, _LEVELS = 10, 100
@@ -142,13 +143,10 @@ class Coincidences:
         units : of original and reference; of a unit one record of each pair of sets counts
         variables : (n,) the variable of each column; None where each is one
         """
-        sides = [np.ascontiguousarray(side) for side in (original, released, reference)]
-        sizes = [len(side) for side in sides]
-        # Sums of one row after the other: equal for equal rows of one layout, for others with a probability of 2⁻⁵⁰.
-        weights = np.random.default_rng(0).normal(size=original.shape[1])
-        kinds = np.unique(np.concatenate([(side * weights).sum(axis=1) for side in sides]), return_inverse=True)[1]
-        members, rows, others = np.split(kinds, np.cumsum(sizes)[:-1])
-        held = [np.bincount(own, minlength=int(kinds.max(initial=0)) + 1) for own in (members, rows, others)]
+        sizes = len(original), len(released), len(reference)
+        kinds, number = kinds_of_records(original, released, reference)
+        members, _, others = kinds
+        held = [np.bincount(own, minlength=number) for own in kinds]
 
         def once(one: int, other: int, never: int) -> Flags:
             return (held[one] == 1) & (held[other] == 1) & (held[never] == 0)
@@ -157,11 +155,11 @@ class Coincidences:
         copied = _one_of_each(np.flatnonzero(once(0, 1, 2)[members]), of_members)
         both = _one_of_each(np.flatnonzero(once(0, 2, 1)[members]), of_members)
         strangers = _one_of_each(np.flatnonzero(once(2, 1, 0)[others]), of_others)
-        records = np.concatenate([sides[0][copied], sides[0][both], sides[2][strangers]])
+        records = np.concatenate([original[copied], original[both], reference[strangers]])
         together = units.together(sizes[0], sizes[2])
         pairs = [float(one * other) for one, other in combinations(sizes, 2)]
         return cls(
-            coded=_coded(records, np.concatenate([sides[0], sides[2]]), variables),
+            coded=_coded(records, np.concatenate([original, reference]), variables),
             copied=len(copied),
             records=len(records),
             share=pairs[0] / sum(pairs),

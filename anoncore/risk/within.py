@@ -36,19 +36,29 @@ class EqualRecords:
     @classmethod
     def of(cls, asked: Floats, original: Floats, released: Floats) -> EqualRecords:
         """Find what is equal to each of some records (q, n) of the original (N, n), there and in the release (M, n)."""
-        # Sums of one row after the other: equal for equal rows of one layout, for others with a probability of 2⁻⁵⁰.
-        sides = [np.ascontiguousarray(side) for side in (asked, original, released)]
-        weights = np.random.default_rng(0).normal(size=asked.shape[1])
-        sums = np.concatenate([(side * weights).sum(axis=1) for side in sides])
-        kinds = np.unique(sums, return_inverse=True)[1]
-        ends = np.cumsum([len(side) for side in sides])
-        held = [np.bincount(part, minlength=int(kinds.max(initial=0)) + 1) for part in np.split(kinds, ends[:-1])[1:]]
-        mine = kinds[: ends[0]]
-        return cls(mine, held[0][mine], held[1][mine], len(released) / max(len(original), 1))
+        (mine, *others), number = kinds_of_records(asked, original, released)
+        own, theirs = (np.bincount(kinds, minlength=number)[mine] for kinds in others)
+        return cls(mine, own, theirs, len(released) / max(len(original), 1))
 
     def take(self, rows: Indices | Flags) -> EqualRecords:
         """Return some of the people."""
         return replace(self, **{name: getattr(self, name)[rows] for name in ("kind", "original", "released")})
+
+
+def kinds_of_records(*tables: Floats) -> tuple[list[Indices], int]:
+    """Return one number for all equal records of some tables, (N,) for each, and how many there are.
+
+    Examples
+    --------
+    >>> kinds, number = kinds_of_records(np.eye(2), np.ones((1, 2)), np.eye(2)[:1])
+    >>> [len(one) for one in kinds], number, bool(kinds[0][0] == kinds[2][0])
+    ([2, 1, 1], 3, True)
+    """
+    # Sums of one row after the other: equal for equal rows of one layout, for others with a probability of 2⁻⁵⁰.
+    weights = np.random.default_rng(0).normal(size=tables[0].shape[1])
+    sums = np.concatenate([(np.ascontiguousarray(table) * weights).sum(axis=1) for table in tables])
+    kinds = np.unique(sums, return_inverse=True)[1]
+    return np.split(kinds, np.cumsum([len(table) for table in tables])[:-1]), int(kinds.max(initial=-1)) + 1
 
 
 def compared_kinds(original: Indices, released: Indices, times: float) -> tuple[Flags, Flags, Floats]:

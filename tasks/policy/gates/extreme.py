@@ -52,11 +52,13 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 GATE = Gate(
     name=NAME,
     description="Records whose nearest neighbour is farther than five times the 99th percentile of such distances. "
-    "Fail when a released record is nearer to one of them than a tenth of its distance, also once numbers that were "
-    "shrunk towards their means are moved back, unless other people match isolated ones so often that chance explains "
-    "it with a probability of 0.01 (inconclusive below 0.05); inconclusive where it is equal to them and at least 5 % "
-    "of the records repeat another one, since another sample then repeats extreme ones, too. All records are searched "
-    "for them, also where the other measures are of a sample.",
+    "Fail when a released record is nearer to one of them than a tenth of its distance, also once "
+    "numbers that were shrunk towards their means are moved back, unless other people match isolated "
+    "ones so often that chance explains it with a probability of 0.01 or more: then inconclusive, and "
+    "passed where this is at least 0.05 and people as far out are matched by others as often; "
+    "inconclusive where it is equal to them and at least 5 % of the records repeat another one, since "
+    "another sample then repeats extreme ones, too. All records are searched for them, also where the "
+    "other measures are of a sample.",
     evaluate=evaluate,
     individual=True,
     publishes={"risk.extreme": extremes_counted},

@@ -36,11 +36,12 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 
 GATE = Gate(
     name=NAME,
-    description="Records of the original that are in the release value by value, against the same for the reference. "
-    "Fail when the exact one-sided McNemar test, with equal records counted once and released non-members "
-    "where sizes are equal, or that of the records with the rarest values, gives p below a seventh of `tail_p`, which "
-    "seven tests share; inconclusive below `tail_p`, where any is released and no record of original or reference "
-    "is repeated there or released by chance, and where the test without non-members alone would fail.",
+    description="Records of the original that are in the release value by value, against the same for the "
+    "reference. Fail when the exact one-sided McNemar test, with equal records counted once and "
+    "released non-members where sizes are equal, or that of the rarest records, or that of the records "
+    "of one group, gives p below a seventh of `tail_p`, which seven tests share; inconclusive below "
+    "`tail_p`, where any is released and no record of original or reference is repeated there or "
+    "released by chance, and where the test without non-members alone would fail.",
     evaluate=evaluate,
     limits=ChanceLimit,
     individual=True,
