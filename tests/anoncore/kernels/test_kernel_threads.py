@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threading import Thread
+from time import sleep
 
 import numpy as np
 import pytest
@@ -47,6 +48,34 @@ def test_work_may_use_threads_in_turn() -> None:
             return float(sum(in_threads(lambda m: n * m, range(3))))
 
     assert list(in_threads(inner, range(5))) == [3.0 * n for n in range(5)]
+
+
+def test_work_that_uses_threads_deeper_than_there_are_threads_ends() -> None:
+    def inner(depth: int) -> int:
+        return 1 if depth == 0 else sum(in_threads(inner, [depth - 1] * 4))
+
+    found: list[int] = []
+    caller = Thread(target=lambda: found.append(inner(5)), daemon=True)
+    caller.start()
+    caller.join(timeout=60)
+    assert found == [4**5]
+
+
+def test_nothing_runs_on_when_an_error_is_passed_on() -> None:
+    begun: list[int] = []
+    ended: list[int] = []
+
+    def work(n: int) -> None:
+        begun.append(n)
+        if n == 1:
+            raise ValueError("stop")
+        sleep(0.05)
+        ended.append(n)
+
+    with pytest.raises(ValueError, match="stop"):
+        list(in_threads(work, range(100)))
+    assert sorted(ended) == sorted(set(begun) - {1})
+    assert len(begun) < 100
 
 
 def test_two_callers_wait_for_each_other() -> None:

@@ -574,7 +574,7 @@ def test_figures_of_the_dossier_appear_with_baseline_and_size():
     texts += [wording.significant(value) for value in (medians.released_median, medians.reference_median)]
     texts += [
         "20\u00a0%",
-        "10\u00a0% to 30\u00a0%",
+        "0\u00a0% to 20\u00a0%",
         "0.83\u00a0%, guessing",
         "−10 to +10 points",
         "income ~ age + sex + region",
