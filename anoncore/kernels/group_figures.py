@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+
+from anoncore.kernels.threads import in_threads
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.integer]
@@ -130,17 +132,23 @@ class _Figures:
 
         Numbers beside equal values often lie around these, so that many medians are equal to them.
         """
-        inside, starts = numbers[groups.rows], groups.starts
-        missing = np.isnan(inside)
-        counts = np.add.reduceat((~missing).astype(np.float64), starts)
-        sums = np.add.reduceat(np.where(missing, 0.0, inside), starts)
-        low = np.minimum.reduceat(np.where(missing, np.inf, inside), starts)
-        high = np.maximum.reduceat(np.where(missing, -np.inf, inside), starts)
-        means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
-        middle = _medians(inside, groups, counts) if medians and not groups.own else np.full_like(means, np.nan)
-        values = np.stack([means, middle, low, high, sums])
-        values[:, ~(high > low)] = np.nan
+        inside = numbers[groups.rows]
+        values, counts = _of_cells(inside, groups.of_rows, len(groups.starts))
+        if medians and not groups.own:
+            values[FIGURES.index("median")] = np.where(np.isnan(values[0]), np.nan, _medians(inside, groups, counts))
         return cls(values, counts)
+
+
+def _of_cells(numbers: Floats, cells: Codes, size: int) -> tuple[Floats, Floats]:
+    """Return figures (5, size, n) of numbers (M, n) by cells (M,), none below 0, without medians; and counts."""
+    from anoncore.kernels._group_figures_compiled import cell_figures
+
+    counts, sums = np.zeros((2, size, numbers.shape[1]))
+    low, high = np.full_like(counts, np.inf), np.full_like(counts, -np.inf)
+    cell_figures(numbers, cells, counts, sums, low, high)
+    values = np.stack([sums / np.maximum(counts, 1.0), np.full_like(sums, np.nan), low, high, sums])
+    values[:, ~(high > low)] = np.nan
+    return values, counts
 
 
 def _of_levels(numbers: Floats, groups: _Groups, codes: Codes) -> tuple[Floats, list[int]]:
@@ -154,9 +162,7 @@ def _of_levels(numbers: Floats, groups: _Groups, codes: Codes) -> tuple[Floats, 
     chosen = np.flatnonzero((held > 1).sum(axis=0) >= FEWEST)
     if not len(chosen):
         return np.empty((len(FIGURES), size, 0, numbers.shape[1])), []
-    parts = _Groups.of(cells, own=groups.own)
-    figures = np.full((len(FIGURES), size * levels, numbers.shape[1]), np.nan)
-    figures[:, cells[parts.rows[parts.starts]]] = _Figures.of(numbers, parts, medians=False).values
+    figures, _ = _of_cells(numbers, cells, size * levels)
     return figures.reshape(len(FIGURES), size, levels, -1)[:, :, chosen], chosen.tolist()
 
 
@@ -234,7 +240,8 @@ def computed_figures(
         asked = [at for at in asked if at not in found]
         found |= _Search(numbers, units, group, groups[:, group], people, parts).found(asked)
     for at in candidates[asked_for[candidates]].tolist():
-        if at not in determined and _is_fine(np.unique(numbers[:, at]), float(units[at])):
+        values = np.unique(numbers[:, at])
+        if at not in determined and _is_fine(values[~np.isnan(values)], float(units[at])):
             found |= _Search(numbers, units, -1, groups[:, at], people, parts).found([at])
     return [found[at] for at in sorted(found)]
 
@@ -308,23 +315,27 @@ class _Search:
         some = _Groups.smallest(self.codes, own=self.own)
         figures = {at: some.first(self.numbers[:, at]) for at in asked}
         whole = _Figures.of(self.numbers, some).values[:, :, None]
-        found = self._confirmed(figures, whole, np.arange(self.numbers.shape[1]), [(-1, 0)])
-        if len(some.rows) > PART_RECORDS:
+        found = self._confirmed(self._screened(figures, whole, np.arange(self.numbers.shape[1]), [(-1, 0)]))
+        rest = {at: figure for at, figure in figures.items() if at not in found}
+        if not rest or len(some.rows) > PART_RECORDS:
             return found
         some = some.fewer(PART_SCREENED)
+        rest = {at: figure[: len(some.starts)] for at, figure in rest.items()}
         numbers, here = self.parts.numbers, _Groups(np.arange(len(some.rows)), some.starts, self.own)
         screened = self.numbers[np.ix_(some.rows, numbers)]
-        for column in self.parts.columns.tolist():
-            rest = {at: figure[: len(some.starts)] for at, figure in figures.items() if at not in found}
-            if rest and column != self.group:
-                others, levels = _of_levels(screened, here, self.parts.codes[some.rows, column])
-                found |= self._confirmed(rest, others, numbers, [(column, level) for level in levels])
+
+        def of_parts(column: int) -> list[tuple[Computed, int]]:
+            others, levels = _of_levels(screened, here, self.parts.codes[some.rows, column])
+            return self._screened(rest, others, numbers, [(column, level) for level in levels])
+
+        for promising in in_threads(of_parts, [at for at in self.parts.columns.tolist() if at != self.group]):
+            found |= self._confirmed([one for one in promising if one[0].figure not in found])
         return found
 
-    def _confirmed(
+    def _screened(
         self, figures: dict[int, Floats], others: Floats, numbers: Codes, parts: list[tuple[int, int]]
-    ) -> dict[int, Computed]:
-        """Return those figures that all groups confirm, each of the first of the parts that does.
+    ) -> list[tuple[Computed, int]]:
+        """Return what each figure may be computed from, by the screened groups, and the level of the part.
 
         Parameters
         ----------
@@ -332,18 +343,25 @@ class _Search:
         numbers : (n,) their places
         parts : (p,) column and level; column -1 for all records
         """
+        return [
+            (Computed(at, int(numbers[which]), self.group, kind, parts[place][0]), parts[place][1])
+            for at, figure in figures.items()
+            for place, kind, which in _promising(figure, others, float(self.units[at]), own=self.own)
+            if numbers[which] not in (at, self.group)
+        ]
+
+    def _confirmed(self, promising: list[tuple[Computed, int]]) -> dict[int, Computed]:
+        """Return, for each figure, the first of what it may be computed from that all groups confirm."""
         found: dict[int, Computed] = {}
-        for at, figure in figures.items():
-            unit = float(self.units[at])
-            for place, kind, which in _promising(figure, others, unit, own=self.own):
-                (column, level), number = parts[place], int(numbers[which])
-                if number not in (at, self.group) and self.is_of_several:
-                    records = slice(None) if column < 0 else self.parts.codes[:, column] == level
-                    counted = np.full((len(self.numbers), 1), np.nan)
-                    counted[records, 0] = self.numbers[records, number]
-                    if _is_figure(self.numbers[:, at], counted, self.whole, FIGURES.index(kind), unit):
-                        found[at] = Computed(at, number, self.group, kind, column)
-                        break
+        for one, level in promising:
+            if one.figure in found or not self.is_of_several:
+                continue
+            records = slice(None) if one.part < 0 else self.parts.codes[:, one.part] == level
+            counted = np.full((len(self.numbers), 1), np.nan)
+            counted[records, 0] = self.numbers[records, one.number]
+            unit = float(self.units[one.figure])
+            if _is_figure(self.numbers[:, one.figure], counted, self.whole, FIGURES.index(one.kind), unit):
+                found[one.figure] = one
         return found
 
 
@@ -361,7 +379,7 @@ def _promising(figure: Floats, others: Floats, unit: float, *, own: bool) -> Ite
     """
     kinds, of_groups, parts, n = others.shape
     flat = others.reshape(kinds, of_groups, parts * n)
-    shares = np.stack([_agreement(figure, one, unit, exact=own or k == SUM) for k, one in enumerate(flat)])
+    shares = _agreement(figure, flat, unit, exact=[own or kind == SUM for kind in range(kinds)])
     by_part = shares.reshape(kinds, parts, n).swapaxes(0, 1)
     for part in np.flatnonzero((by_part >= PASSED).any(axis=(1, 2))).tolist():
         for place in np.argsort(-by_part[part], axis=None, kind="stable").tolist():
@@ -371,41 +389,24 @@ def _promising(figure: Floats, others: Floats, unit: float, *, own: bool) -> Ite
             yield part, FIGURES[int(kind)], int(number)
 
 
-def _agreement(figure: Floats, others: Floats, unit: float, *, exact: bool) -> Floats:
-    """Return (n,) in which share of the groups with both a figure (G,) is one of ``others`` (G, n).
+def _agreement(figure: Floats, others: Floats, unit: float, *, exact: Sequence[bool]) -> Floats:
+    """Return (k, n) in which share of the groups with both a figure (G,) is one of ``others`` (k, G, n).
 
-    Equal up to rounding; unless it must be ``exact``, also up to a constant, or a constant and a factor.
+    Equal up to rounding; unless it must be ``exact`` (k,), also up to a constant, or a constant and a factor.
     """
-    both = ~np.isnan(others) & ~np.isnan(figure)[:, None]
-    counts = both.sum(axis=0)
-    shares = np.zeros(others.shape[1])
-    some = np.flatnonzero(counts >= FEWEST)
-    if not len(some):
-        return shares
-    y = np.where(both, figure[:, None], np.nan)[:, some]
-    x = np.where(both, others, np.nan)[:, some]
-    slack = LIMIT * float(np.nanmax(figure) - np.nanmin(figure))
-    fits = [np.abs(y - x) <= EXACT * unit + slack]
-    if not exact and _is_fine(figure, unit):
-        centred, deviation = x - np.nanmean(x, axis=0), y - np.nanmean(y, axis=0)
-        spread = np.nansum(centred**2, axis=0)
-        slope = np.nansum(centred * deviation, axis=0) / np.where(spread > 0, spread, np.inf)
-        residuals = y - x - _column_medians(y - x), deviation - slope * centred
-        fits += [np.abs(one) <= SHIFTED * unit + slack for one in residuals]
-    shares[some] = np.max([fit.sum(axis=0) for fit in fits], axis=0) / counts[some]
+    from anoncore.kernels._group_figures_compiled import agreeing_shares
+
+    shares = np.zeros((len(others), others.shape[2]))
+    known = figure[~np.isnan(figure)]
+    slack = LIMIT * float(np.ptp(known)) if len(known) else 0.0
+    shifted = np.where(exact, -1.0, SHIFTED * unit + slack if _is_fine(known, unit) else -1.0)
+    agreeing_shares(figure, others, EXACT * unit + slack, shifted, FEWEST, shares)
     return shares
 
 
-def _column_medians(columns: Floats) -> Floats:
-    """Return (n,) medians of columns (G, n), each with a number, NaN being missing."""
-    ranked, last = np.sort(columns, axis=0), (~np.isnan(columns)).sum(axis=0) - 1
-    low, high = (np.take_along_axis(ranked, place[None], axis=0)[0] for place in (last // 2, (last + 1) // 2))
-    return np.asarray((low + high) / 2)
-
-
-def _is_fine(figure: Floats, unit: float) -> bool:
-    """Whether a figure (G,) is recorded finely enough that few others agree with it by chance."""
-    return SHIFTED * unit <= COARSE * float(np.nanstd(figure))
+def _is_fine(known: Floats, unit: float) -> bool:
+    """Whether the known numbers of a figure are so many units apart that few others agree with it by chance."""
+    return len(known) > 0 and bool(SHIFTED * unit <= COARSE * known.std())
 
 
 def _is_figure(figure: Floats, number: Floats, groups: _Groups, kind: int, unit: float) -> bool:
@@ -416,12 +417,12 @@ def _is_figure(figure: Floats, number: Floats, groups: _Groups, kind: int, unit:
     enough = vary.sum() >= FEWEST and vary.mean() >= VARY
     if not enough or min(len(np.unique(one[vary])) for one in (own, values[kind])) < FEWEST:
         return False
-    if _agreement(own, values[kind][:, None], unit, exact=groups.own or kind == SUM)[0] < AGREE:
+    if _agreement(own, values[kind][None, :, None], unit, exact=[groups.own or kind == SUM])[0, 0] < AGREE:
         return False
     # What counts the records is no figure of a number that hardly varies.
     counts = np.column_stack([of_groups.counts, groups.sizes])[vary]
     counts = counts[:, np.ptp(counts, axis=0) > 0]
-    if _agreement(own[vary], counts, unit, exact=False).max(initial=0.0) >= VARY:
+    if _agreement(own[vary], counts[None], unit, exact=[False]).max(initial=0.0) >= VARY:
         return False
     if not _varies_within(number[groups.rows, 0], groups) or not _overlaps(values[LEAST][vary], values[GREATEST][vary]):
         return False
