@@ -102,14 +102,14 @@ def identical_records(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Coincidences:
+class RecordsOfTwoSets:
     """Records that two of three sets have in common: the original, the release, and other people.
 
     Counted are those that each of two sets holds once and the third never. A record that a set's rows are with
     probability q is one of original and release so with N·M·q²(1 − q)^(N + M + L − 2), of the other pairs with N·L and
     M·L in place of N·M: whatever q, chance gives original and release N·M/(N·M + N·L + M·L) of these records.
 
-    Build it with `Coincidences.of`.
+    Build it with `RecordsOfTwoSets.of`.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class Coincidences:
         *,
         units: ComparedUnits = EACH_RECORD,
         variables: Indices | None = None,
-    ) -> Coincidences:
+    ) -> RecordsOfTwoSets:
         """Find the records, (N, n), (M, n) and (L, n) being encoded alike.
 
         Parameters
@@ -191,7 +191,7 @@ class Coincidences:
         >>> draw = np.random.default_rng(0)
         >>> people, released, others = draw.integers(40, size=(3, 500, 2)).astype(float)
         >>> people[:9] = released[:9] = 50.0 + np.arange(18.0).reshape(9, 2)
-        >>> Coincidences.of(people, released, others).rarest_first() < 0.001
+        >>> RecordsOfTwoSets.of(people, released, others).rarest_first() < 0.001
         True
         """
         if not self.copied:
@@ -218,7 +218,7 @@ class Coincidences:
         >>> draw = np.random.default_rng(0)
         >>> people, released, others = draw.integers(40, size=(3, 500, 2)).astype(float)
         >>> people[:40] = released[:40] = np.column_stack([np.full(40, 50.0), np.arange(40.0)])
-        >>> Coincidences.of(people, released, others).in_one_group() < 0.001
+        >>> RecordsOfTwoSets.of(people, released, others).in_one_group() < 0.001
         True
         """
         classes = [_classes(column)[: self.records] for column in self.coded.T]

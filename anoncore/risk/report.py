@@ -27,7 +27,7 @@ from anoncore.risk.density_ratios import Views
 from anoncore.risk.disclosure import Disclosure, DisclosureSettings, disclosure_risk
 from anoncore.risk.dominance import Dominance, dominance
 from anoncore.risk.group_figures import GroupFigures, group_figures
-from anoncore.risk.identical import Coincidences
+from anoncore.risk.identical import RecordsOfTwoSets
 from anoncore.risk.inference import InferenceRisk, InferenceSettings, attribute_inference
 from anoncore.risk.intervals import IntervalDisclosure, interval_disclosure
 from anoncore.risk.linkability import Linkability, linkability
@@ -392,7 +392,7 @@ def _identical(tables: EncodedTables, rows: Indices, close: Closeness, level: fl
     if tables.r is None:
         return found
     of = tables.encoder.variable_of_columns()
-    common = Coincidences.of(tables.x[rows], tables.y, tables.r, units=tables.units.take(rows), variables=of)
+    common = RecordsOfTwoSets.of(tables.x[rows], tables.y, tables.r, units=tables.units.take(rows), variables=of)
     forms = {"rarest first": common.rarest_first(), "in one group": common.in_one_group()}
     some = {name: replace(found, p=p, verdict="fail" if p < level else "pass") for name, p in forms.items()}
     return TailTest.in_forms({"all": found, **some})

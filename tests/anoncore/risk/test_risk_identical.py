@@ -7,7 +7,7 @@ import pytest
 
 from anoncore.microdata import ComparedUnits
 from anoncore.risk.closeness import closeness
-from anoncore.risk.identical import Coincidences, identical_records
+from anoncore.risk.identical import RecordsOfTwoSets, identical_records
 
 
 def people(rng: np.random.Generator, records: int = 2000) -> np.ndarray:
@@ -25,7 +25,7 @@ def test_few_copies_of_rare_records_stand_out_among_many_that_chance_repeats() -
         released[:10] = members[:10]
         close = closeness(members, released, others, 5, queries=np.arange(2000), rng=rng)
         assert close.identical(0.01).p > 1e-4
-        assert Coincidences.of(members, released, others).rarest_first() < 1e-4
+        assert RecordsOfTwoSets.of(members, released, others).rarest_first() < 1e-4
 
 
 @pytest.mark.parametrize("sizes", [(1000, 1000, 1000), (1000, 1000, 300), (1000, 300, 1000), (400, 1500, 900)])
@@ -34,7 +34,7 @@ def test_by_chance_records_are_any_samples_whatever_the_sizes(sizes: tuple[int, 
     for seed in range(60):
         rng = np.random.default_rng(seed)
         levels = rng.choice(8, size=(sum(sizes), 3), p=[0.4, 0.2, 0.1, 0.1, 0.1, 0.05, 0.03, 0.02]).astype(float)
-        found = Coincidences.of(*np.split(levels, np.cumsum(sizes)[:-1]))
+        found = RecordsOfTwoSets.of(*np.split(levels, np.cumsum(sizes)[:-1]))
         shares.append((found.copied, found.records))
         p += [found.rarest_first(), found.in_one_group()]
     copied, records = np.sum(shares, axis=0)
@@ -45,24 +45,24 @@ def test_by_chance_records_are_any_samples_whatever_the_sizes(sizes: tuple[int, 
 def test_a_small_group_that_is_copied_stands_out_among_many_that_chance_repeats() -> None:
     rng = np.random.default_rng(1)
     members, released, others = rng.integers(9, size=(3, 900, 4)).astype(float)
-    harmless = Coincidences.of(members, released, others)
+    harmless = RecordsOfTwoSets.of(members, released, others)
     group = (members[:, 0] == 2) & (members[:, 1] == 3)
     kept = ~((released[:, 0] == 2) & (released[:, 1] == 3))
-    planted = Coincidences.of(members, np.concatenate([released[kept], members[group]]), others)
+    planted = RecordsOfTwoSets.of(members, np.concatenate([released[kept], members[group]]), others)
     assert 5 <= group.sum() <= 30
     assert planted.in_one_group() < 0.01 < harmless.in_one_group()
-    assert Coincidences.of(members[:30], released[:30], others[:30]).in_one_group() == 1.0
+    assert RecordsOfTwoSets.of(members[:30], released[:30], others[:30]).in_one_group() == 1.0
 
 
 def test_where_all_are_copied_there_is_nobody_to_count_values_among() -> None:
     rng = np.random.default_rng(0)
     rows, others = people(rng, 300), people(rng, 300)
-    assert Coincidences.of(rows, rows, others).rarest_first() < 1e-6
-    assert Coincidences.of(rows, others + 5000.0, others - 5000.0).rarest_first() == 1.0
+    assert RecordsOfTwoSets.of(rows, rows, others).rarest_first() < 1e-6
+    assert RecordsOfTwoSets.of(rows, others + 5000.0, others - 5000.0).rarest_first() == 1.0
 
 
 def test_without_columns_nothing_is_in_common() -> None:
-    none = Coincidences.of(*np.empty((3, 5, 0)), variables=np.empty(0, dtype=np.intp))
+    none = RecordsOfTwoSets.of(*np.empty((3, 5, 0)), variables=np.empty(0, dtype=np.intp))
     assert (none.copied, none.records, none.rarest_first(), none.in_one_group()) == (0, 0, 1.0, 1.0)
 
 
@@ -71,7 +71,7 @@ def test_columns_of_one_variable_count_once() -> None:
     levels, numbers = rng.integers(3, size=(3, 300)), rng.integers(60, size=(3, 300))
     wide = [np.column_stack([np.eye(3)[level], number]) for level, number in zip(levels, numbers, strict=True)]
     coded = [np.column_stack([level, number]).astype(float) for level, number in zip(levels, numbers, strict=True)]
-    one, other = Coincidences.of(*wide, variables=np.array([0, 0, 0, 1])), Coincidences.of(*coded)
+    one, other = RecordsOfTwoSets.of(*wide, variables=np.array([0, 0, 0, 1])), RecordsOfTwoSets.of(*coded)
     assert (one.copied, one.records, one.coded.shape) == (other.copied, other.records, other.coded.shape)
     assert one.rarest_first() == other.rarest_first()
 
@@ -82,8 +82,8 @@ def test_records_of_one_unit_count_once() -> None:
     members[:8] += 1000.0
     released[:8] = members[:8]
     units = ComparedUnits(np.arange(400) // 8, np.arange(400) // 8)
-    assert Coincidences.of(members, released, others).rarest_first() < 0.01
-    assert Coincidences.of(members, released, others, units=units).rarest_first() > 0.01
+    assert RecordsOfTwoSets.of(members, released, others).rarest_first() < 0.01
+    assert RecordsOfTwoSets.of(members, released, others, units=units).rarest_first() > 0.01
 
 
 def test_records_that_one_set_alone_holds_are_counted_once_where_they_are_given() -> None:
