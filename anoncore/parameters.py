@@ -25,12 +25,16 @@ def between(name: str, value: float, low: float, high: float) -> float:
     return float(value)
 
 
+# Of a released level: one or two people of the source who hold it are known by it.
+FEWEST_HOLDERS = 3
+
+
 def fewest_in_share(fewest: int, share: float) -> int:
-    """Return how many units of a share of them hold what ``fewest`` of all hold, rounded down; at least 2.
+    """Return how many units of a share of them hold what ``fewest`` of all hold; `FEWEST_HOLDERS` at least.
 
     Examples
     --------
     >>> fewest_in_share(20, 0.5), fewest_in_share(5, 0.5), fewest_in_share(3, 0.5)
-    (10, 2, 2)
+    (10, 3, 3)
     """
-    return min(fewest, max(2, int(fewest * share)))
+    return min(fewest, max(FEWEST_HOLDERS, int(fewest * share)))

@@ -11,6 +11,7 @@ import numpy as np
 from anoncore.encoding import EncodedTables, Encoder
 from anoncore.kernels.neighbors import Floats
 from anoncore.microdata import ComparedUnits, Microdata, Variable
+from anoncore.parameters import FEWEST_HOLDERS
 from anoncore.partitions.close_records import AskedPeople, ComparedTables, close_records
 from anoncore.partitions.identical import identical_counts
 from anoncore.partitions.missing import missing_patterns
@@ -26,7 +27,7 @@ from anoncore.risk.scores import Certainty, ScoreAttack, score_attack
 from anoncore.risk.shrinkage import Shrinkage
 from tasks.assessment.assess import AssessmentSection, MaskedSides
 from tasks.assessment.coarser_parts import coarser_variables
-from tasks.assessment.rare_levels import FEWEST_HOLDERS, missing_together, names_rare
+from tasks.assessment.rare_levels import missing_together, names_rare
 from tasks.common.partitions import StoredPartitions, in_partitions, recoded_partitions
 from tasks.common.run import Run
 from tasks.common.workspace import StoredRecords

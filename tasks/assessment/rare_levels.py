@@ -10,9 +10,7 @@ import numpy as np
 from anoncore.boxes.columns import levels_in_sets
 from anoncore.encoding.scores import probability_names
 from anoncore.microdata import Microdata, Variable
-
-# Of a released level: one or two people of the source who hold it are known by it.
-FEWEST_HOLDERS = 3
+from anoncore.parameters import FEWEST_HOLDERS
 
 
 def rare_levels_named(

@@ -76,4 +76,4 @@ def test_a_part_of_the_units_treats_rare_levels_as_the_whole_does() -> None:
     own = Variation((RareLevels(k=10), SequentialTrees(leaf=20)))
     assert own.in_share(0.5).steps == (RareLevels(k=5), SequentialTrees(leaf=20))
     assert own.in_share(1.0) == own
-    assert own.in_share(0.01).steps[0] == RareLevels(k=2)
+    assert own.in_share(0.01).steps[0] == RareLevels(k=3)
