@@ -8,11 +8,13 @@ from anoncore.kernels._compiled import compiled
 
 
 @compiled
-def cell_figures(numbers, cells, counts, sums, low, high):  # type: ignore[no-untyped-def]
-    """Count and add up numbers (M, n) by cells (M,), those below 0 being in none, into tables (cells, n).
+def cell_figures(numbers, cells, values, counts):  # type: ignore[no-untyped-def]
+    """Write mean, NaN, least, greatest and sum (5, cells, n) of numbers (M, n) by cells (M,), and add up the counts.
 
-    ``low`` and ``high`` start at infinity and minus infinity, the others at 0; NaN is passed over.
+    Those below 0 are in no cell; NaN is passed over, and all are NaN where a number does not vary in its cell.
     """
+    means, _, low, high, sums = values
+    low[:], high[:], sums[:] = np.inf, -np.inf, 0.0
     for i in range(len(cells)):
         cell = cells[i]
         if cell < 0:
@@ -24,6 +26,12 @@ def cell_figures(numbers, cells, counts, sums, low, high):  # type: ignore[no-un
                 sums[cell, j] += value
                 low[cell, j] = min(low[cell, j], value)
                 high[cell, j] = max(high[cell, j], value)
+    for cell in range(counts.shape[0]):
+        for j in range(counts.shape[1]):
+            if high[cell, j] > low[cell, j]:
+                means[cell, j], values[1, cell, j] = sums[cell, j] / counts[cell, j], np.nan
+            else:
+                values[:, cell, j] = np.nan
 
 
 @compiled

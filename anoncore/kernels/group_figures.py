@@ -143,11 +143,8 @@ def _of_cells(numbers: Floats, cells: Codes, size: int) -> tuple[Floats, Floats]
     """Return figures (5, size, n) of numbers (M, n) by cells (M,), none below 0, without medians; and counts."""
     from anoncore.kernels._group_figures_compiled import cell_figures
 
-    counts, sums = np.zeros((2, size, numbers.shape[1]))
-    low, high = np.full_like(counts, np.inf), np.full_like(counts, -np.inf)
-    cell_figures(numbers, cells, counts, sums, low, high)
-    values = np.stack([sums / np.maximum(counts, 1.0), np.full_like(sums, np.nan), low, high, sums])
-    values[:, ~(high > low)] = np.nan
+    values, counts = np.empty((len(FIGURES), size, numbers.shape[1])), np.zeros((size, numbers.shape[1]))
+    cell_figures(numbers, cells, values, counts)
     return values, counts
 
 
@@ -156,14 +153,14 @@ def _of_levels(numbers: Floats, groups: _Groups, codes: Codes) -> tuple[Floats, 
 
     Those of which a number can vary within enough groups; no medians.
     """
-    levels, size = int(codes.max(initial=-1)) + 1, len(groups.starts)
-    cells = np.where(codes < 0, -1, groups.of_rows * levels + codes)
-    held = np.bincount(cells[cells >= 0], minlength=size * levels).reshape(size, levels)
+    levels, size, of_rows = int(codes.max(initial=-1)) + 1, len(groups.starts), groups.of_rows
+    held = np.bincount((of_rows * levels + codes)[codes >= 0], minlength=size * levels).reshape(size, levels)
     chosen = np.flatnonzero((held > 1).sum(axis=0) >= FEWEST)
-    if not len(chosen):
-        return np.empty((len(FIGURES), size, 0, numbers.shape[1])), []
-    figures, _ = _of_cells(numbers, cells, size * levels)
-    return figures.reshape(len(FIGURES), size, levels, -1)[:, :, chosen], chosen.tolist()
+    place = np.full(levels + 1, -1)  # the last one is that of code -1
+    place[chosen] = np.arange(len(chosen))
+    cells = np.where(place[codes] < 0, -1, of_rows * len(chosen) + place[codes])
+    figures, _ = _of_cells(numbers, cells, size * len(chosen))
+    return figures.reshape(len(FIGURES), size, len(chosen), numbers.shape[1]), chosen.tolist()
 
 
 def _medians(inside: Floats, groups: _Groups, counts: Floats) -> Floats:
@@ -322,10 +319,10 @@ class _Search:
         some = some.fewer(PART_SCREENED)
         rest = {at: figure[: len(some.starts)] for at, figure in rest.items()}
         numbers, here = self.parts.numbers, _Groups(np.arange(len(some.rows)), some.starts, self.own)
-        screened = self.numbers[np.ix_(some.rows, numbers)]
+        screened, coded = self.numbers[np.ix_(some.rows, numbers)], self.parts.codes[some.rows]
 
         def of_parts(column: int) -> list[tuple[Computed, int]]:
-            others, levels = _of_levels(screened, here, self.parts.codes[some.rows, column])
+            others, levels = _of_levels(screened, here, coded[:, column])
             return self._screened(rest, others, numbers, [(column, level) for level in levels])
 
         for promising in in_threads(of_parts, [at for at in self.parts.columns.tolist() if at != self.group]):
