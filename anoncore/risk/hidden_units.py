@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anoncore.kernels.threads import in_threads
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats
 from anoncore.risk._recurring import recurring
@@ -146,7 +148,7 @@ def hidden_units(data: Microdata, *, computed: Collection[str] = (), records: in
     compared = data.take(_part(len(data), _most_compared(records)))
     table = _Table.of(compared, computed, len(compared) / max(records, 1))
     numbers = table.numbers if len(table.codes) >= _VARIABLES else ()
-    found = [one for number in numbers if (one := _around(table, number)) is not None]
+    found = [one for one in in_threads(partial(_around, table), numbers) if one is not None]
     best = max(found, key=lambda one: one.others, default=None)
     if best is None:
         return _recurring(data, computed, records)
