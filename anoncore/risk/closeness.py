@@ -40,6 +40,9 @@ _Rows = TypeVar("_Rows", bound=Sized)
 
 _FAR = 1e6  # in units of the own distance
 _FEW = 0.25  # of the records of release and original, whichever are fewer, that a reference must hold
+# Of parts of the original: their ratio at most, units at least, how often they are drawn, people asked about.
+_MOST_TIMES, _FEWEST_IN_PART, _DRAWN, _ASKED = 9, 20, 5, 10_000
+_NONE: Floats = np.empty(0)
 _ALIKE = 0.05  # by how much the numbers of members and non-members may differ for chance to be equal
 
 
@@ -62,6 +65,8 @@ class Closeness:
         A* being cut to its size; None where A* holds no other people
     units : of these people, and of those of A*: tests count each unit once
     extremes : the extreme records of the whole original; None where these people are all of it
+    halves : distances among people of one part of A, and of these to another part, that is as many times as large as
+        the release is as A; empty where A* holds enough other people
     """
 
     released: PredictionMeasures
@@ -77,6 +82,7 @@ class Closeness:
     nonmembers: Neighbours | None
     units: ComparedUnits = EACH_RECORD
     extremes: Extremes | None = None
+    halves: tuple[Floats, Floats] = (_NONE, _NONE)
 
     def pairs(self, tau: float) -> ClosePairs | None:
         """Return `close_pairs`; None where there are no other people."""
@@ -150,9 +156,12 @@ class Closeness:
     def extreme(self, tau: float) -> ExtremeRecords:
         """Return `extreme_records` of the whole original, sought in the whole release.
 
-        Chance is seen from non-members beside the release, and from members beside the reference where it is as large.
+        Chance is seen from non-members beside the release, and from members beside the reference where it is as large;
+        within A from people of one part of it beside another part.
         """
         limit, chance = extreme_distance(self.own), MatchedByChance()
+        if len(self.halves[0]):
+            chance = MatchedByChance.of(*self.halves, extreme_distance(self.halves[0]), tau).by_the_farthest()
         if (others := self.nonmembers) is not None and not self.within:
             chance = MatchedByChance.of(others.own, self.released_to_others, limit, tau)
             if self.kept == 1.0:
@@ -321,6 +330,7 @@ def closeness(
         nonmembers=nonmembers,
         units=units.take(queries),
         extremes=None if len(queries) == len(x) else _extremes((x, y, r_), own, units.members),
+        halves=_in_parts(x, len(y), units.members, rng) if r_ is None else (_NONE, _NONE),
     )
 
 
@@ -331,6 +341,27 @@ def compared_with(x: Sized, y: Sized, r: _Rows | None) -> _Rows | None:
     leave out most copies.
     """
     return None if r is None or len(r) < _FEW * min(len(x), len(y)) else r
+
+
+def _in_parts(x: Floats, released: int, units: Indices | None, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return distances of people of one part of A to others of it and to the other part; none of few people.
+
+    Parts are of whole units, and their sizes in proportion as those of A and the release; they are drawn five times,
+    and at most 10 000 people are asked about.
+    """
+    codes, (draw,) = unit_codes(units, len(x)), rng.spawn(1)
+    share = 1.0 / (1.0 + np.clip(released / len(x), 1.0 / _MOST_TIMES, _MOST_TIMES))
+    n_units, found = int(codes.max()) + 1, []
+    if min(share, 1.0 - share) * n_units < _FEWEST_IN_PART:
+        return _NONE, _NONE
+    for _ in range(_DRAWN):
+        is_first = draw.permutation(n_units)[codes] < share * n_units
+        one, other = x[is_first], x[~is_first]
+        asked = np.sort(draw.permutation(len(one))[: _ASKED // _DRAWN])
+        gaps = _nearest_others(one, asked, None if units is None else codes[is_first])[0][:, 0]
+        found.append((gaps, nearest(one[asked], other, 1)[0][:, 0]))
+    gaps, others = (np.concatenate(side) / np.sqrt(x.shape[1]) for side in zip(*found, strict=True))
+    return gaps, others
 
 
 def _second(x: Floats, y: Floats, asked: Indices, units: Indices | None) -> Floats:

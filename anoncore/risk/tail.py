@@ -191,6 +191,15 @@ class MatchedByChance:
         share = beta.ppf(0.5, self.hits + 0.5, self.trials - self.hits + 0.5)
         return float(binom.sf(matched - 1, people, share))
 
+    def by_the_farthest(self) -> MatchedByChance:
+        """Return chance by people as far out as extreme records where these are matched more often than isolated ones.
+
+        In a heavy tail people lie on lines. Many must be that far, of several parts of a table: one of a few proves
+        nothing.
+        """
+        more = self.far_hits * self.trials > self.hits * self.far_trials
+        return replace(self, hits=self.far_hits, trials=self.far_trials) if more else self
+
     def explains(self, matched: int, people: int) -> bool:
         """Return whether extreme people are matched by others, too, and not clearly less often."""
         whole, met = people + self.far_trials, matched + self.far_hits

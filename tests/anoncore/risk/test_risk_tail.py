@@ -334,3 +334,26 @@ def test_of_several_forms_each_has_its_share_of_the_level():
     assert TailTest.in_forms({"clear": clear}) == replace(clear, forms=(("clear", clear.p),))
     many = TailTest.in_forms({str(number): clear for number in range(6)})
     assert (many.p, many.verdict) == (6 * clear.p, "pass")
+
+
+@pytest.mark.parametrize("rows", [1000, 2000])
+def test_zeros_and_long_tails_beside_few_others_are_matched_by_chance(rows):
+    """One match was too many: a third of harmless files were rejected."""
+    verdicts = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+
+        def people(size, rng=rng):
+            return np.where(rng.random((size, 4)) < 0.8, 0.0, np.exp(1.5 * rng.normal(size=(size, 4))).round(1))
+
+        tables = people(1000), people(rows), people(100)
+        close = closeness(*tables, 5, queries=np.arange(1000), rng=np.random.default_rng(seed))
+        assert close.within
+        verdicts.append(close.extreme(0.1).verdict)
+        if seed < 5:
+            far = np.argsort(close.own)[-6:]
+            copied = np.concatenate([tables[1][6:], tables[0][far] * 1.01])
+            again = closeness(tables[0], copied, tables[2], 5, queries=np.arange(1000), rng=np.random.default_rng(seed))
+            found = again.extreme(0.1)
+            assert found.verdict == ("fail" if found.n_matched > 1 else "inconclusive")
+    assert verdicts.count("fail") <= 1
