@@ -57,18 +57,22 @@ class MeasureComparison:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Side:
-    """One measure against one set: its (N,) values and, where known, those without each draw of the set."""
+    """One measure against one set: its (N,) values and, where known, those without each draw of the set.
+
+    ``times`` is the size of the set over that of which the variance is asked for.
+    """
 
     values: Floats
     without: Floats | None = None
     deletions: Deletions | None = None
+    times: float = 1.0
 
     @classmethod
-    def of(cls, measures: PredictionMeasures, name: str) -> Side:
+    def of(cls, measures: PredictionMeasures, name: str, times: float = 1.0) -> Side:
         """Take one measure out of the three."""
         deletions = measures.deletions
         without = None if deletions is None else getattr(deletions, name)
-        return cls(getattr(measures, name), without, deletions)
+        return cls(getattr(measures, name), without, deletions, times)
 
     def up_to(self, grid: Floats) -> Floats:
         """Count the values at or below each grid point."""
@@ -79,7 +83,7 @@ class Side:
         if self.without is None or self.deletions is None:
             return np.zeros(len(grid))
         draw, count = self.deletions.draw, self.deletions.n_draws
-        return set_variance(self.values, self.without, draw, count, grid)
+        return self.times * set_variance(self.values, self.without, draw, count, grid)
 
 
 def bounds(
@@ -88,8 +92,8 @@ def bounds(
     margin: float,
     alpha: float,
     *,
-    void: bool,
     units: Indices | None = None,
+    sets: Side | None = None,
 ) -> MeasureComparison:
     """Compare one measure at every jump of its distribution functions, averaged over the subsamples.
 
@@ -98,8 +102,8 @@ def bounds(
     name : the measure
     pairs : (released, reference) of each subsample, one pair where the sizes were equal
     margin, alpha : see :func:`anoncore.risk.compare`, where the test is described
-    void : by design, so that the verdict has no weight
     units : (N,) statistical unit of each record; those of one unit are not taken for independent
+    sets : a sample of units from which the variation of either set is seen
 
     Returns
     -------
@@ -117,7 +121,10 @@ def bounds(
         shrunk, variance = _shrunk(surplus, released.values, reference.values, codes, grid)
         centre += shrunk
         error += np.sqrt(variance)
-        error_with_sets += np.sqrt(variance + alike * (released.variance(grid) + reference.variance(grid)))
+        of_sets = alike * (released.variance(grid) + reference.variance(grid))
+        if sets is not None:
+            of_sets = np.maximum(of_sets, 2.0 * sets.variance(grid))
+        error_with_sets += np.sqrt(variance + of_sets)
     everywhere, somewhere = float(norm.ppf(1.0 - alpha)), math.sqrt(2.0 * math.log(1.0 / alpha))
     sup, upper, lower = (
         float(curve.max()) / len(pairs)
@@ -134,7 +141,7 @@ def bounds(
         n=n,
         released_median=float(np.mean([np.median(released.values) for released, _ in pairs])),
         reference_median=float(np.mean([np.median(reference.values) for _, reference in pairs])),
-        verdict="by design" if void else three_way(lower, upper, PASSES_WITHIN * margin, fails_above=margin),
+        verdict=three_way(lower, upper, PASSES_WITHIN * margin, fails_above=margin),
     )
 
 

@@ -16,6 +16,7 @@ from anoncore.kernels.neighbors import nearest, nearest_of_others
 from anoncore.microdata import EACH_RECORD, ComparedUnits
 from anoncore.microdata.units import unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
+from anoncore.risk._equal_sizes import equal_sizes
 from anoncore.risk._values import Flags
 from anoncore.risk.identical import identical_records
 from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs, least_of_units
@@ -291,7 +292,7 @@ def closeness(
     if r is not None and len(np.unique(unit_codes(units.nonmembers, len(r)))) < 2:
         raise AnonymizationError("reference must hold records of at least two people; add some, or leave it out")
     beside = compared_with(x, y, r)
-    y_, r_, part = _matched(x, y, beside, rng)
+    y_, r_, part = _matched(x, y, beside, units.nonmembers, rng)
     near = prediction_measures(x, y_, k, queries=queries)
     other = prediction_measures(x, r_, k, leave_one_out=r_ is None, queries=queries, units=units.members)
     scale = np.sqrt(x.shape[1])
@@ -398,14 +399,13 @@ def _extremes(sides: tuple[Floats, Floats, Floats | None], own: Floats, units: I
 
 
 def _matched(
-    x: Floats, y: Floats, r: Floats | None, rng: np.random.Generator
+    x: Floats, y: Floats, r: Floats | None, units: Indices | None, rng: np.random.Generator
 ) -> tuple[Floats, Floats | None, Indices | None]:
     """Return release and reference of about the same size, and which rows of the reference these are if not all."""
     if r is None:
         # The reference, A − A_j, cannot grow with the release.
         return (y if len(y) <= len(x) else y[rng.choice(len(y), len(x), replace=False)]), None, None
-    size = min(len(y), len(r))
-    of_release, of_reference = (None if len(s) == size else rng.choice(len(s), size, replace=False) for s in (y, r))
+    of_release, of_reference = equal_sizes(len(y), len(r), units, rng)
     return y if of_release is None else y[of_release], r if of_reference is None else r[of_reference], of_reference
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from anoncore.errors import AnonymizationError
 from anoncore.parameters import between, not_below
 from anoncore.risk._checks import Floats, Indices, matrix, same_size, vector
+from anoncore.risk._equal_sizes import equal_sizes
 from anoncore.risk.bounds import MeasureComparison, Side, bounds
 from anoncore.risk.prediction import PredictionMeasures, chosen_rows, measure
 from anoncore.risk.verdicts import Verdict, worst_of
@@ -29,6 +30,9 @@ class ComparisonSettings:
     margins : smaller margins of single measures, where linking or inferring is feared more than the rest
     draws : subsamples of the larger set where sizes differ, at least 1
     units : (N,) statistical unit of each record of the original, all of whose records A − A_j lacks
+    reference_units : (L,) that of each record of the reference; of each unit one is compared with a larger release
+    sets : the same records against all of the reference, with `measures_by_groups`, where it has units of several
+        records; both sets then vary as much as this shows
     """
 
     k: int = 5
@@ -38,6 +42,8 @@ class ComparisonSettings:
     margins: Mapping[str, float] = field(default_factory=dict)
     draws: int = 5
     units: Indices | None = field(default=None, repr=False, compare=False)
+    reference_units: Indices | None = field(default=None, repr=False, compare=False)
+    sets: PredictionMeasures | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         between("margin", self.margin, 0, 1)
@@ -189,7 +195,7 @@ def compare(
     if by_design:
         raise AnonymizationError("by_design must be empty when arrays are compared; leave it out")
     right = vector("reference", reference, len(left))
-    return bounds("measure", [(Side(left), Side(right))], margin, alpha, void=False, units=units)
+    return bounds("measure", [(Side(left), Side(right))], margin, alpha, units=units)
 
 
 def compare_measures(
@@ -265,29 +271,37 @@ def compare_matched(
     right = rows if reference is None else matrix("reference", reference, rows.shape[1])
     chosen = chosen_rows(queries, len(rows))
     # Of A − A_j a person's own records are left out, all records of the unit where units are known.
-    units = settings.units
-    sides = ((left, False), (right, reference is None))
-    size = min(len(left), len(right))
+    own_units = settings.units
 
-    def drawn(points: Floats, leave_own: bool) -> PredictionMeasures:
-        part = np.arange(len(points)) if len(points) <= size else rng.choice(len(points), size, replace=False)
-        if leave_own and units is not None:
-            return measure(rows, chosen, points[part], settings.k, units[chosen], units[part])
-        own = np.full(len(points), -1)
+    def of_release(part: Indices) -> PredictionMeasures:
+        return measure(rows, chosen, left[part], settings.k, None)
+
+    def of_others(part: Indices) -> PredictionMeasures:
+        if reference is not None:
+            return measure(rows, chosen, right[part], settings.k, None)
+        if own_units is not None:
+            return measure(rows, chosen, right[part], settings.k, own_units[chosen], own_units[part])
+        own = np.full(len(right), -1)
         own[part] = np.arange(len(part))
-        return measure(rows, chosen, points[part], settings.k, own[chosen] if leave_own else None)
+        return measure(rows, chosen, right[part], settings.k, own[chosen])
 
-    whole = [drawn(*side) for side in sides]
-    repeat = [len(points) > size for points, _ in sides]
-    pairs = [(whole[0], whole[1])]
-    for _ in range(settings.draws - 1 if any(repeat) else 0):
-        again = [drawn(*side) if redraw else first for side, redraw, first in zip(sides, repeat, whole, strict=True)]
-        pairs.append((again[0], again[1]))
-    return _pooled(pairs, replace(settings, units=None if units is None else units[chosen]))
+    pairs: list[tuple[PredictionMeasures, PredictionMeasures]] = []
+    for _ in range(settings.draws if len(left) != len(right) else 1):
+        parts = equal_sizes(len(left), len(right), None if reference is None else settings.reference_units, rng)
+        # What is compared in whole is measured once.
+        pairs.append((
+            pairs[0][0] if pairs and parts[0] is None else of_release(_or_all(parts[0], left)),
+            pairs[0][1] if pairs and parts[1] is None else of_others(_or_all(parts[1], right)),
+        ))  # fmt: skip
+    return _pooled(pairs, replace(settings, units=None if own_units is None else own_units[chosen]))
+
+
+def _or_all(part: Indices | None, points: Floats) -> Indices:
+    return np.arange(len(points)) if part is None else part
 
 
 def _pooled(pairs: Sequence[tuple[PredictionMeasures, PredictionMeasures]], settings: ComparisonSettings) -> Comparison:
-    by_design = settings.by_design
+    by_design, sets = settings.by_design, settings.sets
     wrong = [name for name in by_design if name not in MEASURES[1:]]
     if wrong or isinstance(by_design, str):
         raise AnonymizationError(
@@ -301,16 +315,19 @@ def _pooled(pairs: Sequence[tuple[PredictionMeasures, PredictionMeasures]], sett
             f"both sides must measure the same records, got {released.n_queries} and {reference.n_queries}"
         )
     same_size(released.n_released, reference.n_released)
-    distance, ambiguity, uncertainty = (
+    found = [
         bounds(
             name,
             [(Side.of(one, name), Side.of(other, name)) for one, other in pairs],
             settings.margins.get(name, settings.margin),
             settings.alpha,
-            void=name in by_design,
             units=settings.units,
+            sets=None if sets is None else Side.of(sets, name, sets.n_released / reference.n_released),
         )
         for name in MEASURES
+    ]
+    distance, ambiguity, uncertainty = (
+        replace(part, verdict="by design") if part.name in by_design else part for part in found
     )
     return Comparison(
         distance=distance,

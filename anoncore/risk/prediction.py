@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from anoncore.errors import AnonymizationError
+from anoncore.microdata.units import unit_codes
 from anoncore.parameters import between, not_below
 from anoncore.risk._checks import Floats, Indices, frozen, matrix
 from anoncore.risk.jackknife import Deletions
@@ -167,6 +168,28 @@ def weighted_measures(
         raise AnonymizationError(f"k must be 2 to {len(points)}, the number of neighbours there are, got {k}")
     found, deletions = measured(rows[chosen] * near, points * near, k, None, None, points * spread)
     return _of(found, deletions, k, len(points), len(rows))
+
+
+def measures_by_groups(rows: Floats, points: Floats, k: int, units: Indices, groups: int = 10) -> PredictionMeasures:
+    """Measure rows against a set, and again without each of some groups of its units; fewer where units are few.
+
+    Where records of a unit are alike, deleting one of them changes nothing, and other units would have changed much.
+
+    Parameters
+    ----------
+    rows : (q, n) of other people
+    points : (M, n)
+    k : 2 … 9/10 of the points, about
+    units : (M,) statistical unit of each point
+    groups : into which units are divided, by their codes
+    """
+    codes = unit_codes(units, len(points))
+    groups = min(groups, int(codes.max()) + 1)
+    whole, _ = measured(rows, points, k, None)
+    without = [measured(rows, points[codes % groups != at], k, None)[0] for at in range(groups)]
+    draw = np.broadcast_to(np.arange(groups), (len(rows), groups))
+    left = Deletions(groups, frozen(draw), *(frozen(np.stack(side, axis=1)) for side in zip(*without, strict=True)))
+    return _of(whole, left, k, len(points), len(rows))
 
 
 def _of(found: Floats, deletions: Deletions, k: int, released: int, original: int) -> PredictionMeasures:

@@ -16,6 +16,7 @@ from anoncore.kernels.smoothed_values import smoothed_values
 from anoncore.methods import ExtremeRecords
 from anoncore.microdata import ComparedUnits, unit_means
 from anoncore.risk import RiskSettings, compare, measure_encoded_risk
+from anoncore.risk._equal_sizes import equal_sizes
 from anoncore.risk.bounds import Side, bounds
 from anoncore.risk.closeness import closeness
 from anoncore.risk.density import density
@@ -330,9 +331,50 @@ def test_the_draw_of_a_set_is_a_draw_of_units():
 
     def variance(released: Side) -> float:
         """Return the squared distance of the lower bound from the adjusted share at 0, in standard errors."""
-        found = bounds("distance", [(released, Side(far))], 0.05, 0.05, void=False, units=units)
+        found = bounds("distance", [(released, Side(far))], 0.05, 0.05, units=units)
         return (n / (n + 4) - found.lower) ** 2 / (2.0 * np.log(20.0))
 
     owed = set_variance(near, far[:, None], draw, 200, np.zeros(1))[0]
     assert owed > 0.0
     assert variance(without) - variance(Side(near)) == pytest.approx(2.0 * owed)
+
+
+def repeated(rng, units, records, sd=0.02):
+    """Units of several records that are nearly alike, as the months of a firm."""
+    return np.repeat(rng.normal(size=(units, 2)), records, axis=0) + sd * rng.normal(size=(units * records, 2))
+
+
+@pytest.mark.parametrize(("others", "released"), [(80, 80), (40, 80)])
+def test_independent_samples_of_few_units_are_not_nearer_by_the_units_that_were_drawn(others, released):
+    """Deleting one of a unit's records changes nothing: half of harmless files were rejected."""
+    failed = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        sizes = 80, others, released
+        frames = [pd.DataFrame(repeated(rng, n, 10), columns=["x", "y"]) for n in sizes]
+        schema = Schema([Variable("x", "continuous"), Variable("y", "continuous")])
+        a, r, y = (Microdata(frame, schema) for frame in frames)
+        a, r = (data.with_units(np.repeat(np.arange(n), 10)) for data, n in zip((a, r), sizes, strict=False))
+        tables = EncodedTables.of(a, y, r)
+        report, _ = measure_encoded_risk(tables, RiskSettings(), rng=np.random.default_rng(seed))
+        failed += "fail" in {report.comparison.verdict, report.tail.verdict, report.identical.verdict}
+        if seed < 3:
+            tables = EncodedTables.of(a, Microdata(a.frame + 1e-4, schema), r)
+            report, _ = measure_encoded_risk(tables, RiskSettings(), rng=np.random.default_rng(seed))
+            assert report.comparison.verdict == "fail"
+    assert failed <= 1
+
+
+def test_a_larger_release_is_compared_with_one_record_of_each_unit() -> None:
+    rng = np.random.default_rng(0)
+    units = np.repeat(np.arange(30), 4)
+    of_release, of_others = equal_sizes(400, 120, units, rng)
+    assert of_release is not None
+    assert of_others is not None
+    assert len(of_release) == len(of_others) == 30
+    assert sorted(units[of_others]) == list(range(30))
+    assert equal_sizes(120, 120, units, rng) == (None, None)
+    none, whole = equal_sizes(40, 120, units, rng)
+    assert none is None
+    assert whole is not None
+    assert np.bincount(units[whole]).tolist().count(4) == 10
