@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import combinations
+from math import comb
 from typing import TypeAlias
 
 import numpy as np
@@ -17,14 +17,16 @@ from anoncore.risk._checks import Floats, Indices
 from anoncore.risk._values import Flags, places_among
 from anoncore.risk.coded_people import SAME, UNIT, CodedPeople
 
-# Numbers that are combined, the largest ratio of their standard deviations, numbers in a combination, and those kept.
-_CONTRASTED, _SIMILAR, _TERMS, KEPT = 40, 10.0, 4, 4
+# Numbers that are combined, the largest ratio of their standard deviations, and combinations that are kept.
+_CONTRASTED, _SIMILAR, KEPT = 40, 10.0, 4
+_POSITIVE = 0.5  # of the values, where logarithms are taken
 # Levels of a variable that have a slope, but for one, and what is added to variances.
 _LEVELS, _RIDGE = 12, 1e-4
 _TOGETHER = 8  # residuals that are all offered
 _SORTED = 2.5e7  # rows times the square of the numbers that are combined
+_SORTED_IN_ALL, _COMBINED = 8e6, 1000  # rows times combinations, of which there are so many of one kind at most
 
-_Signs: TypeAlias = frozenset[tuple[int, int]]  # numbers with the signs that they are added with
+_Weights: TypeAlias = tuple[tuple[int, int], ...]  # numbers with the weights that they are added with
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,26 +41,24 @@ class Contrast:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Contrasts:
-    """Sums and differences of numbers of similar spread; differences of two in standard deviations, or of logarithms.
+    """Sums and differences of numbers, of logarithms and of numbers in standard deviations; and residuals.
 
-    And each number less what all other variables say of it.
+    These are numbers less what all other variables say of them.
 
     Parameters
     ----------
-    people, rows : (P, c) and (M, c) numbers, once more in standard deviations, logarithms, and residuals of linear
-        regressions; NaN where missing
-    spread : (c,) standard deviations of those that may be combined, 0 of others
-    scaled, logs, residuals : the numbers from this place on are in standard deviations, and so on
+    people, rows : (P, c) and (M, c) numbers, once more in standard deviations, logarithms of those above 0, and
+        residuals of linear regressions; NaN where missing
     numbers : (c,) the place of each among all numbers
+    residuals : the numbers from this place on are residuals
+    tried : the combinations, each of places with their weights; as many as can be sorted in time
     """
 
     people: Floats
     rows: Floats
-    spread: Floats
-    scaled: int
-    logs: int
-    residuals: int
     numbers: Indices
+    residuals: int
+    tried: tuple[_Weights, ...]
 
     @classmethod
     def of(cls, coded: CodedPeople, rng: np.random.Generator) -> Contrasts:
@@ -68,71 +68,90 @@ class Contrasts:
         chosen = np.sort(rng.permutation(numbers[0].shape[1])[:most])
         people, rows = (side[:, chosen] for side in numbers)
         positive = [
-            all((side[:, at] > 0.0).any() and not (side[:, at] <= 0.0).any() for side in (people, rows))
-            for at in range(len(chosen))
+            all(np.mean(side[:, at] > 0.0) >= _POSITIVE for side in (people, rows)) for at in range(len(chosen))
         ]
         spread = _deviations(people)
-        of_logs, varies = _deviations(np.log(people[:, positive])), spread > 0.0
+        of_logs, varies = _deviations(_logs(people[:, positive])), spread > 0.0
         units, rest = np.where(varies, spread, 1.0), _residuals((people, rows), coded.levels)
         people, rows = (
-            np.column_stack([side, side / units, np.log(side[:, positive]), left])
+            np.column_stack([side, side / units, _logs(side[:, positive]), left])
             for side, left in zip((people, rows), rest, strict=True)
         )
         width, left = len(chosen), rest[0].shape[1]
-        spreads = np.concatenate([spread, varies.astype(np.float64), of_logs, np.zeros(left)])
         of_each = np.concatenate([chosen, chosen, chosen[positive], chosen[:left]])
-        return cls(people, rows, spreads, width, 2 * width, 2 * width + len(of_logs), of_each)
+        linear, of_log = _linear(spread, 0), _linear(of_logs, 2 * width)
+        stages = [one + other for one, other in zip(linear, of_log, strict=True)]
+        stages[0] += _weighed(np.flatnonzero(varies) + width, np.ones(2 * width), (1, -1))
+        affordable, tried = int(_SORTED_IN_ALL / max(len(numbers[1]), 1)), list[_Weights]()
+        for stage in stages:
+            some = rng.permutation(len(stage))[: max(affordable - len(tried), 0)]
+            tried += [stage[at] for at in np.sort(some).tolist()]
+        return cls(people, rows, of_each, 2 * width + len(of_logs), tuple(dict.fromkeys(tried)))
 
     def best(self, asked: Indices, scored: Indices, member: Flags) -> list[Contrast]:
         """Return codes of the few that distinguish members best by themselves, among the people asked."""
-        alone = [frozenset({(at, 1)}) for at in range(len(self.spread))]
-        rest = alone[self.residuals :]
-        areas = dict(zip(rest, in_threads(partial(self._area, asked, scored, member), rest), strict=True))
-        latest = set(alone[: self.residuals])
-        for _ in range(_TERMS - 1):
-            wider = sorted({one for signs in latest for one in self._wider(signs)}, key=sorted)
-            areas |= zip(wider, in_threads(partial(self._area, asked, scored, member), wider), strict=True)
-            latest = set(sorted(wider, key=lambda one: areas[one])[-KEPT:])
+        rest: list[_Weights] = [((at, 1),) for at in range(self.residuals, self.people.shape[1])]
+        every = [*rest, *self.tried]
+        areas = dict(zip(every, in_threads(partial(self._area, asked, scored, member), every), strict=True))
         best = sorted(areas, key=lambda one: areas[one])[-KEPT:]
         # Residuals that are kept together are hardly seen in each by itself.
         best += [one for one in rest if len(rest) <= _TOGETHER and one not in best]
         return [
-            Contrast(
-                *places_among(*self._values(one), UNIT),
-                tuple(int(self.numbers[at]) for at, _ in sorted(one)),
-                areas[one],
-            )
+            Contrast(*places_among(*self._values(one), UNIT), tuple(int(self.numbers[at]) for at, _ in one), areas[one])
             for one in best
         ]
 
-    def _wider(self, signs: _Signs) -> Iterator[_Signs]:
-        """Give the combinations with one number more, of a spread like the largest; of two others, differences.
-
-        Of a logarithm twice another is subtracted, too, as in an index of body mass. The first number is added.
-        """
-        own = {at for at, _ in signs}
-        most, kind = max(self.spread[at] for at in own), self._kind(min(own))
-        if kind.start and len(own) > 1:
-            return
-        for at in kind:
-            if at not in own and 0.0 < most <= _SIMILAR * self.spread[at] <= _SIMILAR**2 * most:
-                for sign in (-1, 1) if not kind.start else (-1, -2) if kind.start == self.logs else (-1,):
-                    wider = sorted(signs | {(at, sign)})
-                    yield frozenset((one, of if wider[0][1] > 0 else -of) for one, of in wider)
-
-    def _kind(self, at: int) -> range:
-        """Return the places of the numbers that one may be combined with: as they are, in deviations, or logarithms."""
-        ends = (0, self.scaled, self.logs, self.residuals)
-        return next(range(start, end) for start, end in pairwise(ends) if at < end)
-
-    def _values(self, signs: _Signs) -> tuple[Floats, Floats]:
-        people, rows = (sum(sign * side[:, at] for at, sign in sorted(signs)) for side in (self.people, self.rows))
+    def _values(self, weights: _Weights) -> tuple[Floats, Floats]:
+        people, rows = (sum(weight * side[:, at] for at, weight in weights) for side in (self.people, self.rows))
         return np.asarray(people), np.asarray(rows)
 
-    def _area(self, asked: Indices, scored: Indices, member: Flags, signs: _Signs) -> float:
-        people, rows = self._values(signs)
+    def _area(self, asked: Indices, scored: Indices, member: Flags, weights: _Weights) -> float:
+        people, rows = self._values(weights)
         ratios = _gaps(people[scored], people[asked]) - _gaps(rows, people[asked])
         return float(areas_under_curve(member[asked], ratios[:, None])[0])
+
+
+def _linear(spread: Floats, first: int) -> list[list[_Weights]]:
+    """Return stages of combinations of numbers, or of logarithms, whose places begin with ``first``: ever wider ones.
+
+    Pairs as sums and differences, and of logarithms with one of them twice; totals, and sums of three; three with any
+    signs; pairs of numbers with one of them twice; sums of four; of five, and four with two signs.
+    """
+    places, spreads = np.flatnonzero(spread > 0.0) + first, np.concatenate([np.zeros(first), spread])
+    of = partial(_weighed, places, spreads)
+    squares = of((1, -2), (-2, 1))
+    return [
+        of((1, 1), (1, -1)) + (squares if first else []),
+        _totals(places, spreads) + of((1, 1, 1)),
+        of((1, 1, -1), (1, -1, 1), (-1, 1, 1)),
+        of((1, 2), (2, 1)) + ([] if first else squares),
+        of((1, 1, 1, 1)),
+        of((1, 1, 1, 1, 1)) + of((1, 1, -1, -1), (1, -1, 1, -1), (1, -1, -1, 1)),
+    ]
+
+
+def _weighed(places: Indices, spread: Floats, *weights: tuple[int, ...]) -> list[_Weights]:
+    """Return all combinations of places of similar spread with weights of one length; none where there are too many."""
+    size = len(weights[0])
+    if comb(len(places), size) > _COMBINED:
+        return []
+    like = [at for at in combinations(places.tolist(), size) if spread[[*at]].max() <= _SIMILAR * spread[[*at]].min()]
+    return [tuple(zip(at, of, strict=True)) for of in weights for at in like]
+
+
+def _totals(places: Indices, spread: Floats) -> list[_Weights]:
+    """Return the sums of all numbers, of those that vary most, and of these all but one; of three at least."""
+    found: list[_Weights] = []
+    for share in (0.0, 0.01, 1.0 / _SIMILAR):
+        most = [at for at in places.tolist() if spread[at] >= share * spread[places].max()]
+        found.append(tuple((at, 1) for at in most))
+    found += [tuple(one for one in found[-1] if one is not left) for left in found[-1]]
+    return [one for one in found if len(one) > 2]
+
+
+def _logs(numbers: Floats) -> Floats:
+    """Return logarithms; NaN of what is not above 0."""
+    return np.log(np.where(numbers > 0.0, numbers, np.nan))
 
 
 def _deviations(people: Floats) -> Floats:
