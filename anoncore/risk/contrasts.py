@@ -81,7 +81,7 @@ class Contrasts:
         of_each = np.concatenate([chosen, chosen, chosen[positive], chosen[:left]])
         linear, of_log = _linear(spread, 0), _linear(of_logs, 2 * width)
         stages = [one + other for one, other in zip(linear, of_log, strict=True)]
-        stages[0] += _weighed(np.flatnonzero(varies) + width, np.ones(2 * width), (1, -1))
+        stages[1] += _weighed(np.flatnonzero(varies) + width, np.ones(2 * width), (1, -1))
         affordable, tried = int(_SORTED_IN_ALL / max(len(numbers[1]), 1)), list[_Weights]()
         for stage in stages:
             some = rng.permutation(len(stage))[: max(affordable - len(tried), 0)]
@@ -114,15 +114,16 @@ class Contrasts:
 def _linear(spread: Floats, first: int) -> list[list[_Weights]]:
     """Return stages of combinations of numbers, or of logarithms, whose places begin with ``first``: ever wider ones.
 
-    Pairs as sums and differences, and of logarithms with one of them twice; totals, and sums of three; three with any
+    Totals; pairs as sums and differences, and of logarithms with one of them twice; sums of three; three with any
     signs; pairs of numbers with one of them twice; sums of four; of five, and four with two signs.
     """
     places, spreads = np.flatnonzero(spread > 0.0) + first, np.concatenate([np.zeros(first), spread])
     of = partial(_weighed, places, spreads)
     squares = of((1, -2), (-2, 1))
     return [
+        _totals(places, spreads),
         of((1, 1), (1, -1)) + (squares if first else []),
-        _totals(places, spreads) + of((1, 1, 1)),
+        of((1, 1, 1)),
         of((1, 1, -1), (1, -1, 1), (-1, 1, 1)),
         of((1, 2), (2, 1)) + ([] if first else squares),
         of((1, 1, 1, 1)),

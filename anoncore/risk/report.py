@@ -20,6 +20,7 @@ from anoncore.risk.averages import DominatedAverages, dominated_averages
 from anoncore.risk.boxes import BoxRisk, box_risk
 from anoncore.risk.closeness import Closeness, closeness, compared_with
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
+from anoncore.risk.common_change import without_common_change
 from anoncore.risk.comparison import MEASURES, Comparison, ComparisonSettings, compare_matched, compare_measures
 from anoncore.risk.copied_parts import CopiedParts, copied_parts, with_halves
 from anoncore.risk.density import Density, density
@@ -337,6 +338,7 @@ def measure_encoded_risk(
         "membership": partial(_membership, tables, rows, close, settings.confidence),
         "inference": partial(_inference, tables),
         "comparison": partial(_comparison, tables, settings, rows, close),
+        "tail": partial(_tail, tables, settings, rows, close),
         "value_pairs": partial(_value_pairs, tables, rows, close.within, settings.margin),
         "disclosure": partial(_disclosure, tables, settings),
     }
@@ -356,7 +358,6 @@ def measure_encoded_risk(
         k=settings.k,
         columns=tables.encoder.width,
         queries=Queries(len(rows), len(x), close.released.cdf_error(DELTA) or None),
-        tail=close.tail(settings.tau, settings.level),
         isolated=_isolated(close, seen, settings),
         extreme=worst_extremes(c.extreme(settings.tau) for c in (close, seen) if c),
         dominance=dominance(tables.original, tables.released, tables.reference),
@@ -385,6 +386,18 @@ def _measured(measures: Mapping[str, Callable[..., Any]], records: int, rng: np.
     jobs = [partial(measure, rng=own) for measure, own in zip(measures.values(), rng.spawn(len(measures)), strict=True)]
     done = in_threads(lambda job: job(), jobs) if records <= _SIDE_BY_SIDE else (job() for job in jobs)
     return dict(zip(measures, done, strict=True))
+
+
+def _tail(
+    tables: EncodedTables, settings: RiskSettings, rows: Indices, close: Closeness, rng: np.random.Generator
+) -> TailTest:
+    """Test whether more records are nearly copied than by chance, also up to one change of all numbers of a record."""
+    found = {"all": close.tail(settings.tau, settings.level)}
+    if tables.reference is not None and not close.within:
+        for name, sides in without_common_change(tables.original, tables.released, tables.reference):
+            near = closeness(*sides, settings.k, queries=rows, rng=rng, units=tables.units)
+            found[name] = near.tail(settings.tau, settings.level)
+    return TailTest.in_forms(found)
 
 
 def _identical(tables: EncodedTables, rows: Indices, close: Closeness, level: float) -> TailTest:

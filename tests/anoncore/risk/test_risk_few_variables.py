@@ -11,6 +11,7 @@ from anoncore.risk import measure_risk
 from anoncore.risk._values import drawn_records
 from anoncore.risk.chosen_variables import by_chosen_variables
 from anoncore.risk.coded_people import UNIT, CodedPeople
+from anoncore.risk.contrasts import Contrasts
 from anoncore.risk.density import density
 from anoncore.risk.one_group import groupings, in_one_group
 from anoncore.risk.scores import Certainty
@@ -282,3 +283,37 @@ def test_many_more_records_of_one_side_are_no_leak(correlation):
     found = density(tables.x, tables.r, tables.y, certainty=certainty, rng=draw)
     assert found.worst.attack.area.lower < 0.55
     assert found.p > 1e-3
+
+
+def amounts(draw, n):
+    """Amounts of which one in ten is 0."""
+    return np.where(draw.random((n, 8)) < 0.1, 0.0, np.exp(0.8 * draw.normal(size=(n, 8)) + 3.0))
+
+
+@pytest.mark.parametrize("kept", ["total", "three", "twice", "product", "ratio"])
+def test_sums_that_show_nothing_in_their_parts_are_found(kept):
+    """They were extended one number at a time."""
+    draw = np.random.default_rng(len(kept))
+    members, released, others = (amounts(draw, 800) for _ in range(3))
+    if kept in ("product", "ratio"):
+        members, released, others = (table + 1.0 for table in (members, released, others))
+        sign = 1.0 if kept == "product" else -1.0
+        value = [np.log(table[:, 0]) + sign * np.log(table[:, 1]) for table in (members, released)]
+        released[:, 0] *= np.exp(value[0] - value[1])
+    else:
+        parts = {"total": np.arange(8), "three": np.arange(3), "twice": np.arange(2)}[kept]
+        weights = np.array([2.0, 1.0]) if kept == "twice" else np.ones(len(parts))
+        sums = [table[:, parts] @ weights for table in (members, released)]
+        released[:, parts] *= (sums[0] / np.where(sums[1] > 0.0, sums[1], 1.0))[:, None]
+    chosen = by_chosen_variables(coded(members, released, others), halves(800, draw), draw)
+    assert area(chosen.scores, 800) > 0.9
+
+
+def test_as_many_sums_are_tried_as_can_be_sorted():
+    draw = np.random.default_rng(0)
+    members, released, others = (draw.normal(size=(200, 40)) for _ in range(3))
+    for rows, most in ((released, 8000), (np.tile(released, (100, 1)), 400)):
+        tried = Contrasts.of(coded(members, rows, others), draw).tried
+        assert 300 < len(tried) <= most
+        assert len(set(tried)) == len(tried)
+        assert max(len(one) for one in tried) > 2
