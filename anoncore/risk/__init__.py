@@ -62,6 +62,7 @@ from anoncore.risk.report import (
     measure_encoded_risk,
     measure_risk,
 )
+from anoncore.risk.row_order import RowOrder, row_order
 from anoncore.risk.scores import AttackFamily, NamedAttack, ScoreAttack, TopScores, score_attack
 from anoncore.risk.shrinkage import UNDONE
 from anoncore.risk.singling_out import SinglingOut, SinglingOutBySize, singling_out
@@ -132,6 +133,7 @@ __all__ = [
     "RiskCurves",
     "RiskReport",
     "RiskSettings",
+    "RowOrder",
     "ScoreAttack",
     "ScoreCoincidence",
     "SensitiveRisk",
@@ -191,6 +193,7 @@ __all__ = [
     "records_looked_at",
     "relabelling",
     "residual_risk",
+    "row_order",
     "sample_queries",
     "sample_size",
     "score_attack",

@@ -21,6 +21,7 @@ from anoncore.risk import (
     group_figures,
     measure_encoded_risk,
     relabelling,
+    row_order,
     twins_by_chance,
 )
 from anoncore.risk.comparison import margins_problem
@@ -219,7 +220,8 @@ def with_external_files(assessment: Assessment, prepared: Prepared) -> Assessmen
     if overlap is not None:
         overlap = replace(overlap, named=prepared.named_reference)
     levels = relabelling(original, released, None if reference is None else reference.load())
-    external = ExternalFiles(len(prepared.unknown), prepared.named_released, prepared.supposed, levels)
+    order = row_order(original, released)
+    external = ExternalFiles(len(prepared.unknown), prepared.named_released, prepared.supposed, levels, order)
     risk = replace(assessment.risk, group_figures=group_figures(original, released))
     return replace(assessment, risk=risk, external=external, overlap=overlap)
 

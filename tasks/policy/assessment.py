@@ -17,6 +17,7 @@ from anoncore.risk import (
     IdentifierMatches,
     Relabelling,
     RiskReport,
+    RowOrder,
     TailTest,
     Verdict,
 )
@@ -204,12 +205,14 @@ class ExternalFiles:
     named : released records that carry a confirmed identifier of the original
     supposed : released columns that look like identifiers
     relabelling : variables whose released levels may not be the original's of the same name
+    row_order : variables that stand in the rows of the original
     """
 
     unmeasured: int
     named: int
     supposed: tuple[IdentifierMatches, ...] = ()
     relabelling: Relabelling | None = None
+    row_order: RowOrder | None = None
 
 
 @dataclass(frozen=True)

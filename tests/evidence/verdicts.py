@@ -35,6 +35,7 @@ from anoncore.risk import (
     agreement,
     measure_risk,
     relabelling,
+    row_order,
     value_presence,
 )
 from anoncore.risk.scores import Certainty
@@ -129,7 +130,9 @@ def judged(members: Microdata, others: Microdata, released: Microdata, linked: b
     """Return the names of the gates on single records by verdict."""
     settings = AssessmentSection().settings(PolicySection(), rows_linked=linked, copied_parts=True)
     risk = measure_risk(members, released, others, settings=settings, rng=np.random.default_rng([seed, 7]))
-    files = ExternalFiles(0, 0, relabelling=relabelling(members, released, others))
+    files = ExternalFiles(
+        0, 0, relabelling=relabelling(members, released, others), row_order=row_order(members, released)
+    )
     return verdicts_of(risk, Records(len(members), len(released), len(others)), GATES, files)
 
 

@@ -30,6 +30,12 @@ def evaluate(assessment: Assessment, policy: Any) -> tuple[GateResult, ...]:
         results.append(GateResult("columns not measured", "inconclusive", figure, "0", "0", released, meaning))
     if files.relabelling is not None and (names := files.relabelling.variables):
         results.append(_relabelled(names, files.relabelling.n_variables, released))
+    if files.row_order is not None and (names := files.row_order.variables):
+        meaning = (
+            f"variables whose released values agree with the original’s in the same row: {', '.join(names)}; who knows "
+            "the order of the original knows whose row is whose; shuffle the rows of the release"
+        )
+        results.append(GateResult("row order", "inconclusive", f"{len(names)}", "0", "0", released, meaning))
     return tuple(results)
 
 
@@ -67,7 +73,8 @@ GATE = Gate(
     description="Of externally produced files: fail when released rows carry an identifier of the original that a plan "
     "or `--identifier` states; inconclusive when a column that merely looks like an identifier has more values of the "
     "original than the reference has, by more than 0.05; inconclusive when released columns have no counterpart in the "
-    "original, since nothing was measured of them; not tested when the levels of a variable appear to have other names "
-    "than in the original.",
+    "original, since nothing was measured of them, and when values agree with the original's in the same row more than "
+    "in rows near by, as the files stand or sorted by a variable; not tested when the levels of a variable appear to "
+    "have other names than in the original.",
     evaluate=evaluate,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anoncore.risk import IdentifierMatches, Relabelling, proportion
+from anoncore.risk import IdentifierMatches, Relabelling, RowOrder, proportion
 from tasks.policy.assessment import ExternalFiles
 from tasks.policy.gates.files import GATE
 from tests.tasks.policy.sample import assessment, changed, results
@@ -25,6 +25,13 @@ def test_levels_under_other_names_are_not_tested() -> None:
     one = results(GATE, changed(assessment(), external=other))["levels of the original"]
     assert (one.verdict, one.figure) == ("not tested", "2 of 4")
     assert "region, sex" in one.meaning
+
+
+def test_a_person_decides_on_rows_in_the_order_of_the_original() -> None:
+    assert not results(GATE, changed(assessment(), external=ExternalFiles(0, 0, row_order=RowOrder((), 90))))
+    found = results(GATE, changed(assessment(), external=ExternalFiles(0, 0, row_order=RowOrder(("sex", "age"), 90))))
+    assert (found["row order"].verdict, found["row order"].figure) == ("inconclusive", "2")
+    assert "sex, age" in found["row order"].meaning
 
 
 def test_columns_that_look_like_identifiers_never_fail() -> None:
