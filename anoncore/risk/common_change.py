@@ -23,7 +23,7 @@ def without_common_change(
     Noise that multiplies all amounts of a firm by one factor leaves their ratios, by which the firm is found. The
     logarithms, or the numbers themselves, less their mean over the record are in standard deviations of the original.
     Numbers of similar spread are taken, eight at most and three at least; without these nothing is given. Missing
-    ones, and logarithms of what is not above 0, are medians.
+    ones, and logarithms of what is not above 0, are medians of the original.
 
     Parameters
     ----------
@@ -44,18 +44,22 @@ def without_common_change(
     positive = alike[np.all([(table[:, alike] > 0.0).mean(axis=0) >= _POSITIVE for table in tables], axis=0)]
     for name, chosen in ((FACTOR, positive), (CONSTANT, alike)):
         if len(chosen) >= _FEWEST:
-            one, other, others = (_within_records(table[:, chosen], logs=name == FACTOR) for table in tables)
+            numbers = [_logs(table[:, chosen]) if name == FACTOR else table[:, chosen] for table in tables]
+            usual = np.nanmedian(numbers[0], axis=0)
+            one, other, others = (_within_records(table, usual) for table in numbers)
             scale = one.std(axis=0)
             scale[scale == 0.0] = 1.0
             yield name, (one / scale, other / scale, others / scale)
 
 
-def _within_records(numbers: Floats, *, logs: bool) -> Floats:
-    """Return (N, n) numbers, or their logarithms, less their mean over each record."""
-    if logs:
-        numbers = np.log(np.where(numbers > 0.0, numbers, np.nan))
-    numbers = np.where(np.isnan(numbers), np.nanmedian(numbers, axis=0), numbers)
-    return np.asarray(numbers - numbers.mean(axis=1, keepdims=True))
+def _logs(numbers: Floats) -> Floats:
+    return np.log(np.where(numbers > 0.0, numbers, np.nan))
+
+
+def _within_records(numbers: Floats, usual: Floats) -> Floats:
+    """Return (N, n) numbers less their mean over each record, missing ones being usual."""
+    present = np.where(np.isnan(numbers), usual, numbers)
+    return np.asarray(present - present.mean(axis=1, keepdims=True))
 
 
 def _deviations(table: Floats) -> Floats:
