@@ -30,7 +30,7 @@ FEWEST_HOLDERS = 3
 
 
 def fewest_in_share(fewest: int, share: float) -> int:
-    """Return how many units of a share of them hold what ``fewest`` of all hold; `FEWEST_HOLDERS` at least.
+    """Return how many units of a share of them hold what ``fewest`` of all hold; 3 of them at least, or ``fewest``.
 
     Examples
     --------

@@ -90,11 +90,12 @@ class _Shared(Generic[Item, Found]):
                 if at not in self._found:
                     _end(others)
                 if at not in self._found:
-                    raise self._failed[min(self._failed)]
+                    raise self._failed.pop(min(self._failed))
                 yield self._found.pop(at)
         finally:
             self._left.clear()
             _end(others)
+            self._failed.clear()
 
     def _work_on(self) -> None:
         while self._take():

@@ -6,6 +6,7 @@ import numpy as np
 
 from anoncore.risk._checks import Indices
 
+_FEWEST = 20  # units, fewer of which are not thinned
 _LARGER = 1.1  # times as many rows of a release, from which on the others are thinned to one record of each unit
 
 
@@ -26,11 +27,10 @@ def equal_sizes(
     """
     if released == others:
         return None, None
-    if units is not None and released > _LARGER * others:
+    if units is not None and (size := searched(released, others, units)) < min(released, others):
         order = rng.permutation(others)
         kept = np.sort(order[np.unique(units[order], return_index=True)[1]])
-        if len(kept) < others:
-            return np.sort(rng.choice(released, len(kept), replace=False)), kept
+        return np.sort(rng.choice(released, size, replace=False)), kept
     size = min(released, others)
     if units is not None and others > size:
         codes = np.unique(units, return_inverse=True)[1]
@@ -38,3 +38,11 @@ def equal_sizes(
         return None, np.sort(np.argsort(place, kind="stable")[:size])
     of_release, of_others = (None if n == size else rng.choice(n, size, replace=False) for n in (released, others))
     return of_release, of_others
+
+
+def searched(released: int, others: int, units: Indices | None) -> int:
+    """Return how many rows of either side `equal_sizes` takes."""
+    if units is not None and released > _LARGER * others:
+        n_units = len(np.unique(units))
+        return n_units if n_units >= _FEWEST else others
+    return min(released, others)

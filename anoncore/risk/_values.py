@@ -44,6 +44,16 @@ def aligned_values(tables: Sequence[Microdata], name: str) -> list[Floats]:
     return list(np.split(codes, np.cumsum([len(column) for column in columns])[:-1]))
 
 
+def logarithms(numbers: Floats) -> Floats:
+    """Return logarithms; NaN of what is not above 0."""
+    return np.asarray(np.log(np.where(numbers > 0.0, numbers, np.nan)))
+
+
+def deviations(numbers: Floats) -> Floats:
+    """Return the standard deviation of each column; 0 of one without numbers."""
+    return np.array([np.nanstd(column) if np.isfinite(column).any() else 0.0 for column in numbers.T])
+
+
 def drawn_people(table: Microdata, most: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Draw records of at most so many statistical units, one of each, in the order of the table.
 

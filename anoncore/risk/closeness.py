@@ -16,7 +16,7 @@ from anoncore.kernels.neighbors import nearest, nearest_of_others
 from anoncore.microdata import EACH_RECORD, ComparedUnits
 from anoncore.microdata.units import unit_codes
 from anoncore.risk._checks import Floats, Indices, matrix
-from anoncore.risk._equal_sizes import equal_sizes
+from anoncore.risk._equal_sizes import equal_sizes, searched
 from anoncore.risk._values import Flags
 from anoncore.risk.identical import identical_records
 from anoncore.risk.pairs import ClosePairs, Neighbours, close_pairs, least_of_units
@@ -66,7 +66,7 @@ class Closeness:
         A* being cut to its size; None where A* holds no other people
     units : of these people, and of those of A*: tests count each unit once
     extremes : the extreme records of the whole original; None where these people are all of it
-    halves : distances among people of one part of A, and of these to another part, that is as many times as large as
+    parts : distances among people of one part of A, and of these to another part, that is as many times as large as
         the release is as A; empty where A* holds enough other people
     """
 
@@ -83,7 +83,7 @@ class Closeness:
     nonmembers: Neighbours | None
     units: ComparedUnits = EACH_RECORD
     extremes: Extremes | None = None
-    halves: tuple[Floats, Floats] = (_NONE, _NONE)
+    parts: tuple[Floats, Floats] = (_NONE, _NONE)
 
     def pairs(self, tau: float) -> ClosePairs | None:
         """Return `close_pairs`; None where there are no other people."""
@@ -161,8 +161,9 @@ class Closeness:
         within A from people of one part of it beside another part.
         """
         limit, chance = extreme_distance(self.own), MatchedByChance()
-        if len(self.halves[0]):
-            chance = MatchedByChance.of(*self.halves, extreme_distance(self.halves[0]), tau).by_the_farthest()
+        if len(self.parts[0]):
+            found = MatchedByChance.of(*self.parts, extreme_distance(self.parts[0]), tau)
+            chance = found.over(_DRAWN).by_the_farthest()
         if (others := self.nonmembers) is not None and not self.within:
             chance = MatchedByChance.of(others.own, self.released_to_others, limit, tau)
             if self.kept == 1.0:
@@ -291,7 +292,7 @@ def closeness(
     r = None if reference is None else matrix("reference", reference, x.shape[1])
     if r is not None and len(np.unique(unit_codes(units.nonmembers, len(r)))) < 2:
         raise AnonymizationError("reference must hold records of at least two people; add some, or leave it out")
-    beside = compared_with(x, y, r)
+    beside = compared_with(x, y, r, units.nonmembers)
     y_, r_, part = _matched(x, y, beside, units.nonmembers, rng)
     near = prediction_measures(x, y_, k, queries=queries)
     other = prediction_measures(x, r_, k, leave_one_out=r_ is None, queries=queries, units=units.members)
@@ -331,17 +332,19 @@ def closeness(
         nonmembers=nonmembers,
         units=units.take(queries),
         extremes=None if len(queries) == len(x) else _extremes((x, y, r_), own, units.members),
-        halves=_in_parts(x, len(y), units.members, rng) if r_ is None else (_NONE, _NONE),
+        parts=_in_parts(x, len(y), units.members, rng) if r_ is None else (_NONE, _NONE),
     )
 
 
-def compared_with(x: Sized, y: Sized, r: _Rows | None) -> _Rows | None:
+def compared_with(x: Sized, y: Sized, r: _Rows | None, units: Indices | None = None) -> _Rows | None:
     """Return the reference with which distances to a release are compared; None for A − A_j.
 
     Searching no more of the release than a reference of less than a quarter of its rows, and of the original's, would
-    leave out most copies.
+    leave out most copies. Beside a reference of units as much is searched as `equal_sizes` takes.
     """
-    return None if r is None or len(r) < _FEW * min(len(x), len(y)) else r
+    if r is None:
+        return None
+    return None if min(len(r), searched(len(y), len(r), units)) < _FEW * min(len(x), len(y)) else r
 
 
 def _in_parts(x: Floats, released: int, units: Indices | None, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from anoncore.microdata import Microdata
 from anoncore.risk._checks import Floats
+from anoncore.risk._values import deviations, logarithms
 
 _FEWEST, _MOST = 3, 8  # numbers that are compared
 _SIMILAR = 10.0  # times the standard deviation of each of them that the largest is at most
@@ -38,13 +39,13 @@ def without_common_change(
         np.column_stack([np.empty((len(data), 0)), *(data.frame[name].to_numpy(dtype=np.float64) for name in names)])
         for data in (original, released, reference)
     ]
-    spread = _deviations(tables[0])
+    spread = deviations(tables[0])
     alike = np.argsort(-spread, kind="stable")
     alike = alike[(spread[alike] > 0.0) & (spread[alike] * _SIMILAR >= spread.max(initial=0.0))][:_MOST]
     positive = alike[np.all([(table[:, alike] > 0.0).mean(axis=0) >= _POSITIVE for table in tables], axis=0)]
     for name, chosen in ((FACTOR, positive), (CONSTANT, alike)):
         if len(chosen) >= _FEWEST:
-            numbers = [_logs(table[:, chosen]) if name == FACTOR else table[:, chosen] for table in tables]
+            numbers = [logarithms(table[:, chosen]) if name == FACTOR else table[:, chosen] for table in tables]
             usual = np.nanmedian(numbers[0], axis=0)
             one, other, others = (_within_records(table, usual) for table in numbers)
             scale = one.std(axis=0)
@@ -52,15 +53,7 @@ def without_common_change(
             yield name, (one / scale, other / scale, others / scale)
 
 
-def _logs(numbers: Floats) -> Floats:
-    return np.log(np.where(numbers > 0.0, numbers, np.nan))
-
-
 def _within_records(numbers: Floats, usual: Floats) -> Floats:
     """Return (N, n) numbers less their mean over each record, missing ones being usual."""
     present = np.where(np.isnan(numbers), usual, numbers)
     return np.asarray(present - present.mean(axis=1, keepdims=True))
-
-
-def _deviations(table: Floats) -> Floats:
-    return np.array([np.nanstd(column) if np.isfinite(column).any() else 0.0 for column in table.T])

@@ -296,6 +296,14 @@ def compare_matched(
     return _pooled(pairs, replace(settings, units=None if own_units is None else own_units[chosen]))
 
 
+def _times(settings: ComparisonSettings, reference: PredictionMeasures) -> float:
+    """Return how many times as many units the whole reference has as the set that was compared."""
+    units = settings.reference_units
+    if units is None or reference.n_released == len(np.unique(units)):
+        return 1.0
+    return max(len(units) / reference.n_released, 1.0)
+
+
 def _or_all(part: Indices | None, points: Floats) -> Indices:
     return np.arange(len(points)) if part is None else part
 
@@ -322,7 +330,7 @@ def _pooled(pairs: Sequence[tuple[PredictionMeasures, PredictionMeasures]], sett
             settings.margins.get(name, settings.margin),
             settings.alpha,
             units=settings.units,
-            sets=None if sets is None else Side.of(sets, name, sets.n_released / reference.n_released),
+            sets=None if sets is None else Side.of(sets, name, _times(settings, reference)),
         )
         for name in MEASURES
     ]

@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 from anoncore.kernels.left_out import Codes
 from anoncore.kernels.threads import in_threads, one_blas_thread
 from anoncore.risk._checks import Floats, Indices
-from anoncore.risk._values import Flags, places_among
+from anoncore.risk._values import Flags, deviations, logarithms, places_among
 from anoncore.risk.coded_people import SAME, UNIT, CodedPeople
 
 # Numbers that are combined, the largest ratio of their standard deviations, and combinations that are kept.
@@ -51,7 +51,7 @@ class Contrasts:
         residuals of linear regressions; NaN where missing
     numbers : (c,) the place of each among all numbers
     residuals : the numbers from this place on are residuals
-    tried : the combinations, each of places with their weights; as many as can be sorted in time
+    tried : the combinations, each of places with their weights; of more than two as many as can be sorted in time
     """
 
     people: Floats
@@ -70,20 +70,21 @@ class Contrasts:
         positive = [
             all(np.mean(side[:, at] > 0.0) >= _POSITIVE for side in (people, rows)) for at in range(len(chosen))
         ]
-        spread = _deviations(people)
-        of_logs, varies = _deviations(_logs(people[:, positive])), spread > 0.0
+        spread = deviations(people)
+        of_logs, varies = deviations(logarithms(people[:, positive])), spread > 0.0
         units, rest = np.where(varies, spread, 1.0), _residuals((people, rows), coded.levels)
         people, rows = (
-            np.column_stack([side, side / units, _logs(side[:, positive]), left])
+            np.column_stack([side, side / units, logarithms(side[:, positive]), left])
             for side, left in zip((people, rows), rest, strict=True)
         )
         width, left = len(chosen), rest[0].shape[1]
         of_each = np.concatenate([chosen, chosen, chosen[positive], chosen[:left]])
-        linear, of_log = _linear(spread, 0), _linear(of_logs, 2 * width)
+        linear, of_log = _linear(spread, 0, rng), _linear(of_logs, 2 * width, rng)
         stages = [one + other for one, other in zip(linear, of_log, strict=True)]
-        stages[1] += _weighed(np.flatnonzero(varies) + width, np.ones(2 * width), (1, -1))
-        affordable, tried = int(_SORTED_IN_ALL / max(len(numbers[1]), 1)), list[_Weights]()
-        for stage in stages:
+        # Of totals and pairs all are tried.
+        tried = stages[0] + _weighed(np.flatnonzero(varies) + width, np.ones(2 * width), rng, (1, -1))
+        affordable = int(_SORTED_IN_ALL / max(len(numbers[1]), 1))
+        for stage in stages[1:]:
             some = rng.permutation(len(stage))[: max(affordable - len(tried), 0)]
             tried += [stage[at] for at in np.sort(some).tolist()]
         return cls(people, rows, of_each, 2 * width + len(of_logs), tuple(dict.fromkeys(tried)))
@@ -111,18 +112,17 @@ class Contrasts:
         return float(areas_under_curve(member[asked], ratios[:, None])[0])
 
 
-def _linear(spread: Floats, first: int) -> list[list[_Weights]]:
+def _linear(spread: Floats, first: int, rng: np.random.Generator) -> list[list[_Weights]]:
     """Return stages of combinations of numbers, or of logarithms, whose places begin with ``first``: ever wider ones.
 
-    Totals; pairs as sums and differences, and of logarithms with one of them twice; sums of three; three with any
+    Totals and pairs as sums and differences, and of logarithms with one of them twice; sums of three; three with any
     signs; pairs of numbers with one of them twice; sums of four; of five, and four with two signs.
     """
     places, spreads = np.flatnonzero(spread > 0.0) + first, np.concatenate([np.zeros(first), spread])
-    of = partial(_weighed, places, spreads)
+    of = partial(_weighed, places, spreads, rng)
     squares = of((1, -2), (-2, 1))
     return [
-        _totals(places, spreads),
-        of((1, 1), (1, -1)) + (squares if first else []),
+        _totals(places, spreads) + of((1, 1), (1, -1)) + (squares if first else []),
         of((1, 1, 1)),
         of((1, 1, -1), (1, -1, 1), (-1, 1, 1)),
         of((1, 2), (2, 1)) + ([] if first else squares),
@@ -131,12 +131,15 @@ def _linear(spread: Floats, first: int) -> list[list[_Weights]]:
     ]
 
 
-def _weighed(places: Indices, spread: Floats, *weights: tuple[int, ...]) -> list[_Weights]:
-    """Return all combinations of places of similar spread with weights of one length; none where there are too many."""
+def _weighed(places: Indices, spread: Floats, rng: np.random.Generator, *weights: tuple[int, ...]) -> list[_Weights]:
+    """Return combinations of places of similar spread with weights of one length, of more than 1000 a random part."""
     size = len(weights[0])
-    if comb(len(places), size) > _COMBINED:
-        return []
-    like = [at for at in combinations(places.tolist(), size) if spread[[*at]].max() <= _SIMILAR * spread[[*at]].min()]
+    if comb(len(places), size) <= _COMBINED:
+        every = list(combinations(places.tolist(), size))
+    else:
+        drawn = np.sort(np.argsort(rng.random((_COMBINED, len(places))), axis=1)[:, :size], axis=1)
+        every = [tuple(places[at].tolist()) for at in np.unique(drawn, axis=0)]
+    like = [at for at in every if spread[[*at]].max() <= _SIMILAR * spread[[*at]].min()]
     return [tuple(zip(at, of, strict=True)) for of in weights for at in like]
 
 
@@ -150,16 +153,6 @@ def _totals(places: Indices, spread: Floats) -> list[_Weights]:
     return [one for one in found if len(one) > 2]
 
 
-def _logs(numbers: Floats) -> Floats:
-    """Return logarithms; NaN of what is not above 0."""
-    return np.log(np.where(numbers > 0.0, numbers, np.nan))
-
-
-def _deviations(people: Floats) -> Floats:
-    """Return the standard deviation of each column; 0 of one without numbers."""
-    return np.array([np.nanstd(column) if np.isfinite(column).any() else 0.0 for column in people.T])
-
-
 def _residuals(numbers: tuple[Floats, Floats], levels: tuple[Indices, Indices]) -> list[Floats]:
     """Return (P, c) and (M, c) numbers less what all others and the levels say of them, by regressions on the people.
 
@@ -167,7 +160,7 @@ def _residuals(numbers: tuple[Floats, Floats], levels: tuple[Indices, Indices]) 
     """
     known = np.isfinite(numbers[0])
     centre = np.where(known, numbers[0], 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    spread = _deviations(numbers[0])
+    spread = deviations(numbers[0])
     spread = np.where(spread > 0.0, spread, 1.0)
     held = [(column, level) for column in range(levels[0].shape[1]) for level in _frequent(levels[0][:, column])]
     flags = np.column_stack([np.empty((len(numbers[0]), 0)), *(levels[0][:, at] == level for at, level in held)])

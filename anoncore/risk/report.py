@@ -350,7 +350,7 @@ def measure_encoded_risk(
         }
     if ranges is not None:
         measures["boxes"] = partial(_boxes, tables, ranges, rows)
-    found = _measured(measures, max(len(x), len(y)), rng)
+    found = _measured(measures, max(map(len, tables.matrices)), rng)
     nearest, rescaled, scores = found.pop("membership")
     halves, parts = found.pop("halves", None), found.pop("copied_parts", None)
     if halves and settings.copied_parts:
@@ -401,7 +401,7 @@ def _tail(
         for name, sides in without_common_change(tables.original, tables.released, tables.reference):
             near = closeness(*sides, settings.k, queries=rows, rng=rng, units=tables.units)
             test = near.tail(settings.tau, settings.level)
-            if test.n_reference <= _SELDOM * test.n:
+            if test.n_reference <= _SELDOM * test.n and test.verdict != "inconclusive":
                 found[name] = test
     return TailTest.in_forms(found)
 
@@ -435,7 +435,7 @@ def _comparison(
 ) -> Comparison:
     """Compare release and reference; sets of different size are matched by repeated subsampling."""
     sets, units = None, tables.units.nonmembers
-    if tables.r is not None and units is not None and not close.within and len(np.unique(units)) <= _FEW_UNITS:
+    if tables.r is not None and units is not None and len(np.unique(units)) <= min(_FEW_UNITS, len(units) - 1):
         sets = measures_by_groups(tables.x[rows], tables.r, settings.k, units)
     if len(tables.y) == len(tables.x if close.within or tables.r is None else tables.r):
         chosen = replace(settings.comparison, units=close.units.members, sets=sets)
@@ -453,7 +453,7 @@ def _matched(
     return compare_matched(
         tables.x,
         tables.y,
-        compared_with(tables.x, tables.y, tables.r),
+        compared_with(tables.x, tables.y, tables.r, tables.units.nonmembers),
         settings=replace(
             settings.comparison, units=tables.original.units, reference_units=tables.units.nonmembers, sets=sets
         ),

@@ -191,6 +191,10 @@ class MatchedByChance:
         share = beta.ppf(0.5, self.hits + 0.5, self.trials - self.hits + 0.5)
         return float(binom.sf(matched - 1, people, share))
 
+    def over(self, draws: int) -> MatchedByChance:
+        """Return the counts of one of several draws that ask about the same people."""
+        return MatchedByChance(*(round(one / draws) for one in astuple(self)))
+
     def by_the_farthest(self) -> MatchedByChance:
         """Return chance by people as far out as extreme records where these are matched more often than isolated ones.
 

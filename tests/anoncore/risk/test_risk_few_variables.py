@@ -1,5 +1,7 @@
 """Density ratios in a few variables, and in one group of people: who is found, and that nobody is found by chance."""
 
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -312,8 +314,9 @@ def test_sums_that_show_nothing_in_their_parts_are_found(kept):
 def test_as_many_sums_are_tried_as_can_be_sorted():
     draw = np.random.default_rng(0)
     members, released, others = (draw.normal(size=(200, 40)) for _ in range(3))
-    for rows, most in ((released, 8000), (np.tile(released, (100, 1)), 400)):
+    for rows, numbers, wider in ((released, 40, True), (np.tile(released, (100, 1)), 35, False)):
         tried = Contrasts.of(coded(members, rows, others), draw).tried
-        assert 300 < len(tried) <= most
+        pairs = [tuple(at for at, _ in one) for one in tried if len(one) == 2]
+        assert {one for one in pairs if one[1] < numbers} == set(combinations(range(numbers), 2))
         assert len(set(tried)) == len(tried)
-        assert max(len(one) for one in tried) > 2
+        assert any(len(one) in (3, 4, 5) for one in tried) == wider
