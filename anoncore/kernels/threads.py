@@ -20,6 +20,16 @@ BLAS = threading.Lock()  # thread limits are global: two overlapping calls could
 _HERE = threading.local()  # whether this thread works within such limits
 
 
+def _after_fork() -> None:
+    """Free the lock in a child where a thread that it does not have held it."""
+    if BLAS.locked() and not getattr(_HERE, "limited", False):
+        BLAS.release()
+
+
+if hasattr(os, "register_at_fork"):  # not on every platform
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 def available() -> int:
     """Return how many processors this process may use."""
     try:

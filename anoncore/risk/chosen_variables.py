@@ -50,10 +50,10 @@ def by_chosen_variables(
     the area under the curve is computed for all variables but one; the third without which it is largest is removed,
     and so on; and for pairs with a number, of which the best are extended by one variable at a time, to five, and for
     the sums below alone. The combination with the largest area scores the other half. Among the variables are four by
-    which by themselves the area is largest in that half, of sums and differences of two to four numbers, differences of
-    two logarithms (one of them also twice) or of two numbers in standard deviations, and numbers less what a linear
-    regression on all other variables says (of at most eight numbers all of these): an offset or a factor that is the
-    same for several numbers of a person keeps differences or ratios, some methods keep totals, and some residuals.
+    which by themselves the area is largest in that half, of the sums of numbers and logarithms that
+    `anoncore.risk.contrasts` tries and of numbers less what a linear regression on all other variables says (of at most
+    eight numbers all of these): an offset or a factor that is the same for several numbers of a person keeps
+    differences or ratios, some methods keep totals, and some residuals.
 
     Parameters
     ----------

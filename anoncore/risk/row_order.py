@@ -41,7 +41,8 @@ def row_order(original: Microdata, released: Microdata) -> RowOrder:
 
     Rows are compared as they stand, and once more with both tables sorted by each variable, the order being kept
     within its values. Numbers agree within a twentieth of the distribution. Of two tables that are merely sorted
-    alike, or repeat the same months for each person, rows near by, or a period away, agree as often.
+    alike, or repeat the same months for each person, rows near by, or a period away, agree as often; of two that hold
+    one calendar whose hours have the same prices for everybody they do not.
 
     Parameters
     ----------

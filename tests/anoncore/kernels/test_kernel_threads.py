@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from threading import Thread
+import os
+import signal
+from threading import Event, Thread
 from time import sleep
 
 import numpy as np
@@ -92,3 +94,32 @@ def test_two_callers_wait_for_each_other() -> None:
         one.join(timeout=30)
     assert sorted(found) == [0, 1, 2, 3]
     assert {len(one) for one in found.values()} == {8}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks on this platform")
+def test_a_fork_beside_work_in_threads_can_work_itself() -> None:
+    begun, go_on = Event(), Event()
+
+    def hold() -> None:
+        with one_blas_thread():
+            begun.set()
+            go_on.wait(30)
+
+    other = Thread(target=hold)
+    other.start()
+    begun.wait(30)
+    child = os.fork()
+    if child == 0:
+        os._exit(int(list(in_threads(abs, [-1, -2])) != [1, 2]))
+    ended = (0, 0)
+    for _ in range(300):
+        ended = os.waitpid(child, os.WNOHANG)
+        if ended[0]:
+            break
+        sleep(0.1)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    go_on.set()
+    other.join(30)
+    assert ended == (child, 0)
