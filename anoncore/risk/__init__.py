@@ -10,6 +10,7 @@ from anoncore.risk.bounds import MeasureComparison
 from anoncore.risk.boxes import BoxMeasures, BoxRisk, LocatedRecords, box_density_attack, box_measures, box_risk
 from anoncore.risk.closeness import Closeness, closeness
 from anoncore.risk.coincidence import ScoreCoincidence, score_coincidence_attack
+from anoncore.risk.common_change import UP_TO_CONSTANT, UP_TO_FACTOR
 from anoncore.risk.comparison import Comparison, ComparisonSettings, compare, compare_matched, compare_measures
 from anoncore.risk.copied_parts import CopiedPart, CopiedParts, copied_parts
 from anoncore.risk.density import Density, density
@@ -80,6 +81,8 @@ from anoncore.risk.verdicts import Verdict, three_way, worst_of
 __all__ = [
     "MEMBERSHIP_ATTACKS",
     "UNDONE",
+    "UP_TO_CONSTANT",
+    "UP_TO_FACTOR",
     "Agreement",
     "AttackFamily",
     "AttributeInference",

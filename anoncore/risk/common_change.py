@@ -13,7 +13,7 @@ from anoncore.risk._values import deviations, logarithms
 _FEWEST, _MOST = 3, 8  # numbers that are compared
 _SIMILAR = 10.0  # times the standard deviation of each of them that the largest is at most
 _POSITIVE = 0.5  # of the values, where ratios are taken
-FACTOR, CONSTANT = "up to a factor", "up to a constant"
+UP_TO_FACTOR, UP_TO_CONSTANT = "up to a factor", "up to a constant"
 
 
 def without_common_change(
@@ -43,9 +43,9 @@ def without_common_change(
     alike = np.argsort(-spread, kind="stable")
     alike = alike[(spread[alike] > 0.0) & (spread[alike] * _SIMILAR >= spread.max(initial=0.0))][:_MOST]
     positive = alike[np.all([(table[:, alike] > 0.0).mean(axis=0) >= _POSITIVE for table in tables], axis=0)]
-    for name, chosen in ((FACTOR, positive), (CONSTANT, alike)):
+    for name, chosen in ((UP_TO_FACTOR, positive), (UP_TO_CONSTANT, alike)):
         if len(chosen) >= _FEWEST:
-            numbers = [logarithms(table[:, chosen]) if name == FACTOR else table[:, chosen] for table in tables]
+            numbers = [logarithms(table[:, chosen]) if name == UP_TO_FACTOR else table[:, chosen] for table in tables]
             usual = np.nanmedian(numbers[0], axis=0)
             one, other, others = (_within_records(table, usual) for table in numbers)
             scale = one.std(axis=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anoncore.risk import UNDONE, TailTest
+from anoncore.risk import UNDONE, UP_TO_CONSTANT, UP_TO_FACTOR, TailTest
 from tasks.common.formatting import plain
 from tasks.policy.assessment import Assessment
 from tasks.policy.attack import Aim, Attack, by_count
@@ -28,12 +28,18 @@ def evaluate(assessment: Assessment, policy: ChanceLimit) -> tuple[GateResult, .
 
 def _matched(rule: TailTest) -> str:
     undone = ", once its shrinkage is undone," if _is_undone(rule) else ""
+    worst = _worst_form(rule)
+    change = f", {worst} of each record," if worst in (UP_TO_FACTOR, UP_TO_CONSTANT) else ""
     within = f"within {plain(rule.tau)} times the distance to their nearest neighbour"
-    return f"records that the release{undone} matches {within}"
+    return f"records that the release{undone}{change} matches {within}"
+
+
+def _worst_form(rule: TailTest) -> str:
+    return min(rule.forms, key=lambda form: form[1])[0] if rule.forms else ""
 
 
 def _is_undone(rule: TailTest) -> bool:
-    return bool(rule.forms) and min(rule.forms, key=lambda form: form[1])[0].endswith(UNDONE)
+    return _worst_form(rule).endswith(UNDONE)
 
 
 def metrics(assessment: Assessment) -> Metrics:
@@ -62,7 +68,8 @@ def attacks(assessment: PublishedAssessment) -> tuple[Attack, ...]:
 GATE = Gate(
     name=NAME,
     description="Records nearer to the release than τ = 0.1 times the distance to their own nearest neighbour, "
-    f"against the same for {OTHERS}; and, beside the reference, close pairs among release, original and reference. "
+    f"against the same for {OTHERS}; and, beside the reference, close pairs among release, original and reference; "
+    "also of numbers up to one factor, or one constant, of each record. "
     "Fail when the exact one-sided p-value is below a seventh of `tail_p`, which seven tests share; inconclusive below "
     "`tail_p`, and where even a release of all records could not reach that level. Once more for the most isolated 1 % "
     "of the records, or so many that ten of them are expected in the part of a release that is searched beside a "

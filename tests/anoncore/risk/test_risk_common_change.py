@@ -8,7 +8,7 @@ import pytest
 
 from anoncore.microdata import Microdata, Schema, Variable
 from anoncore.risk import measure_risk
-from anoncore.risk.common_change import CONSTANT, FACTOR, without_common_change
+from anoncore.risk.common_change import UP_TO_CONSTANT, UP_TO_FACTOR, without_common_change
 
 NAMES = [f"amount {j}" for j in range(6)]
 SCHEMA = Schema([*(Variable(name, "continuous") for name in NAMES), Variable("age", "continuous")])
@@ -41,11 +41,11 @@ def test_what_one_number_changes_is_gone() -> None:
     factors = frame.copy()
     factors[NAMES] *= rng.uniform(0.5, 2.0, size=(50, 1))
     found = dict(without_common_change(*(Microdata(one, SCHEMA) for one in (frame, factors, people(rng, 40)))))
-    assert sorted(found) == sorted([FACTOR, CONSTANT])
-    np.testing.assert_allclose(found[FACTOR][0], found[FACTOR][1])
-    assert found[FACTOR][0].shape == (50, 6)
-    assert found[FACTOR][2].shape == (40, 6)
-    assert not np.allclose(found[CONSTANT][0], found[CONSTANT][1])
+    assert sorted(found) == sorted([UP_TO_FACTOR, UP_TO_CONSTANT])
+    np.testing.assert_allclose(found[UP_TO_FACTOR][0], found[UP_TO_FACTOR][1])
+    assert found[UP_TO_FACTOR][0].shape == (50, 6)
+    assert found[UP_TO_FACTOR][2].shape == (40, 6)
+    assert not np.allclose(found[UP_TO_CONSTANT][0], found[UP_TO_CONSTANT][1])
 
 
 def test_zeros_missing_numbers_and_narrow_tables_do_no_harm() -> None:
@@ -55,6 +55,6 @@ def test_zeros_missing_numbers_and_narrow_tables_do_no_harm() -> None:
     data = Microdata(frame, SCHEMA)
     found = dict(without_common_change(data, data, data))
     assert all(np.isfinite(side).all() for sides in found.values() for side in sides)
-    assert found[FACTOR][0].shape == (60, 5)
+    assert found[UP_TO_FACTOR][0].shape == (60, 5)
     narrow = data.select([NAMES[0], "age"])
     assert list(without_common_change(narrow, narrow, narrow)) == []

@@ -163,6 +163,7 @@ def full_figures(
         comparison__uncertainty__verdict="by design" if by_design else "pass",
         tail__p=0.875,
         tail__verdict="pass",
+        tail__forms=(("all", 0.875),),
         identical__p=1.0,
         extreme__verdict="pass",
     )
